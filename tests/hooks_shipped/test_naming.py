@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from clawbot.text.secrets import MARK, redact
 from tests.hooks_shipped.hosting import BERLIN, ShippedHook
+from tests.tables import load_table
 
 HOOK = ShippedHook("session-memory")
 naming = HOOK.module("naming")
@@ -23,14 +24,7 @@ TALK = "user: how do I renew my passport? 我的护照要过期了"
 
 @pytest.mark.parametrize(
     ("texts", "slug"),
-    [
-        (["remember that I prefer tabs over spaces"], "tabs-spaces"),
-        (["数据库备份方案怎么做？", "数据库备份方案每天跑一次吗"], "数据库备份方案"),
-        (["hi", "谢谢", "ok?", "12345"], "0905"),
-        ([], "0905"),
-        (["../../etc"], "0905"),
-        (["con"], "0905"),
-    ],
+    load_table(__file__, "a_note_is_called_by_what_the_user_said_or_by_the_time"),
 )
 def test_a_note_is_called_by_what_the_user_said_or_by_the_time(texts: list[str], slug: str) -> None:
     assert naming.fallback(texts, AT) == slug
@@ -38,26 +32,7 @@ def test_a_note_is_called_by_what_the_user_said_or_by_the_time(texts: list[str],
 
 @pytest.mark.parametrize(
     ("text", "slug"),
-    [
-        ("  Passport_Renewal!! ", "passport-renewal"),
-        ("护照 更新", "护照-更新"),
-        ("Ｆｕｌｌ　Ｗｉｄｔｈ", "full-width"),
-        ("cafe\u0301 re\u0301sume\u0301", "café-résumé"),
-        ("हिन्दी कविता", "हिन्दी-कविता"),
-        ("a\u202eb\u200fc\u2066", "abc"),
-        ("don't", "dont"),
-        ("..hidden", "hidden"),
-        ("..\\..\\windows/system32", "windows-system32"),
-        ("nul\x00.md", "nul-md"),
-        ("NUL", ""),
-        ("com1", ""),
-        ("COM¹", ""),
-        ("---", ""),
-        ("👍", ""),
-        ("\u3164\u115f", ""),
-        ("one-two-three-four-five-six-seven", "one-two-three-four-five-six"),
-        ("字" * 90, "字" * 30),
-    ],
+    load_table(__file__, "what_is_safe_in_a_file_name"),
 )
 def test_what_is_safe_in_a_file_name(text: str, slug: str) -> None:
     assert naming.sanitise(text) == slug
@@ -93,25 +68,7 @@ def is_reserved(name: str) -> bool:
 
 @pytest.mark.parametrize(
     ("answer", "slug"),
-    [
-        ("passport-renewal", "passport-renewal"),
-        ("Passport Renewal", "passport-renewal"),
-        ("Sure! The slug is: `passport-renewal`", "passport-renewal"),
-        ('I would call it "passport renewal".', "passport-renewal"),
-        ("slug: passport-renewal", "passport-renewal"),
-        ("A good name for this conversation would be: **passport-renewal**.", "passport-renewal"),
-        ("passport-renewal\n\nIt names the document and what the user wants to do with it.", "passport-renewal"),
-        ("Here is one for you, short and clear:\n\npassport-renewal", "passport-renewal"),
-        ("```\npassport-renewal\n```", "passport-renewal"),
-        ("<think>A visa? No.\nvisa-card</think>passport", "passport"),
-        ("护照更新", "护照更新"),
-        ("标题：护照-更新", "护照-更新"),
-        ("好的，名称是「护照更新」。", "护照更新"),
-        ("паспорт продление", "паспорт-продление"),
-        ("error-handling", "error-handling"),
-        ("错误处理", "错误处理"),
-        ("../../etc/passwd", "etc-passwd"),
-    ],
+    load_table(__file__, "the_name_is_found_in_what_a_model_answers"),
 )
 def test_the_name_is_found_in_what_a_model_answers(answer: str, slug: str) -> None:
     assert naming.name_in(answer, TALK) == slug
@@ -119,40 +76,7 @@ def test_the_name_is_found_in_what_a_model_answers(answer: str, slug: str) -> No
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        "",
-        "NO_REPLY",
-        "no_reply",
-        "error",
-        "Error: rate limit exceeded",
-        "litellm.AuthenticationError: invalid key",
-        "rate limit",
-        "rate-limit-exceeded",
-        "401",
-        "HTTP 401 Unauthorized",
-        "Sorry",
-        "I cannot name this conversation",
-        "I'm sorry, but `passport` is private",
-        "As an AI language model",
-        "抱歉",
-        "抱歉，我无法为对话命名。",
-        "无法命名",
-        "对不起",
-        "作为一个AI",
-        "请求失败",
-        "The user asks how to renew a passport and which documents it takes.",
-        "这次对话讨论了怎么更新护照",
-        "用户的护照要过期了，需要更新。",
-        "one two three four five six seven",
-        "passport-passport-passport",
-        "one or two words that say what it is about",
-        "visa-renewal",
-        "数据备份",
-        "2026-11-20",
-        "con",
-        "👍",
-        "<think>passport-renewal",
-    ],
+    load_table(__file__, "errors_refusals_sentences_and_the_prompt_itself_are_no_names"),
 )
 def test_errors_refusals_sentences_and_the_prompt_itself_are_no_names(answer: str) -> None:
     assert naming.name_in(answer, TALK) == ""

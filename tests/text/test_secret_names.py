@@ -8,6 +8,7 @@ import pytest
 
 from clawbot.text.secret_names import is_secret_name, is_secret_variable
 from clawbot.tools.process import command_environment
+from tests.tables import load_table
 
 SECRET = """
     OPENAI_API_KEY ANTHROPIC_API_KEY API_KEY APIKEY OPENAI_KEY AZURE_OPENAI_KEY STRIPE_KEY STRIPE_SECRET_KEY TOKEN
@@ -66,24 +67,7 @@ def test_the_table_is_as_large_as_it_should_be() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("HTTPS_PROXY", "http://ada:engine9@proxy.internal:3128"),
-        ("http_proxy", "http://ada:engine9@proxy.internal:3128"),
-        ("STORE", "postgres://app:S3cretive@db/app"),
-        ("BUILD_ARGS", "--token " + "gh" + "p_1234567890abcdefghijABCDEFGHIJ123456"),
-        ("STORE", "Server=db.internal,1433;Database=app;User Id=sa;Password=S3cretive;Encrypt=True"),
-        ("STORE", "Data Source=db;Initial Catalog=app;uid=sa;PWD='plain word';"),
-        ("STORE", "Password=swordfish;Host=db;Username=app"),
-        ("STORE", "Driver={ODBC Driver 18 for SQL Server};Server=db;UID=app;PWD={sword;fish};"),
-        ("STORE", "jdbc:sqlserver://db:1433;databaseName=app;user=sa;password=swordfish"),
-        ("STORE", "jdbc:mysql://db:3306/app?user=ada&password=swordfish"),
-        ("STORE", "jdbc:oracle:thin:scott/swordfish@//db:1521/app"),
-        ("STORE", "host=db port=5432 dbname=app user=ada password=swordfish sslmode=require"),
-        ("STORE", "Endpoint=sb://app.servicebus.windows.net/;SharedAccessKeyName=Root;SharedAccessKey=c3dvcmRmaXNo="),
-        ("STORE", "ada:swordfish@tcp(db:3306)/app"),
-        ("WHATEVER", "sk-ant-" + "api03-Qm9vYmFyQmF6UXV4MTIz"),
-        ("PEM", "-----BEGIN RSA PRIVATE KEY-----\nMIIBOgIBAAJBAKj34GkxFhD90vcNLYLInFEX6Ppy1tPf9Cnzj4p4WGeKLs1Pt8Qu"),
-    ],
+    load_table(__file__, "a_value_is_a_secret_by_its_shape_whatever_its_name"),
 )
 def test_a_value_is_a_secret_by_its_shape_whatever_its_name(name: str, value: str, tmp_path: Path) -> None:
     assert is_secret_variable(name, value)

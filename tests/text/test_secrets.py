@@ -20,6 +20,7 @@ from clawbot.text.secrets import (
     without_secrets,
 )
 from tests.said_secrets import JWT, LOOK_ALIKES, PEM, SECRETS, SaidSecret
+from tests.tables import load_table
 
 TALK = "We moved the standup to 9:30.\n{}\nThe release is on Friday."
 
@@ -127,30 +128,7 @@ def test_no_text_takes_more_than_its_length_asks_for(seed: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "secret"),
-    [
-        ("Incorrect API key provided: sk-proj-abcd1234efgh.", "abcd1234efgh"),
-        ("{'authorization': 'Bearer abcdef123456'}", "abcdef123456"),
-        ("authorization: Basic dXNlcjpwYXNz", "dXNlcjpwYXNz"),
-        ("api_key=abc", "abc"),
-        ('"apiKey": "abc def"', '"abc'),
-        ("{'x-api-key': 'abcdef'}", "abcdef"),
-        (r"{\"api_key\": \"abcdef\"}", "abcdef"),
-        ("https://x/v1beta/models?alt=sse&key=AbCdEf", "AbCdEf"),
-        ("We rotated the db password, it's now xK9!vbn2", "xK9!vbn2"),
-        ("The old password was oldie-g00die and the new one is Fresh#2026", "Fresh#2026"),
-        ("Use Blueberry7! to log in", "Blueberry7!"),
-        ("the garage code is 4411#", "4411#"),
-        ("alarm disarm code 7345", "7345"),
-        ("p/w: c4terpillar", "c4terpillar"),
-        ("密保问题的答案是小白兔", "小白兔"),
-        ("密碼還是Taiwan101", "Taiwan101"),
-        ("docker login -u me -p dckrP4ss", "dckrP4ss"),
-        ("redis-cli -h db -a r3d1spass ping", "r3d1spass"),
-        ("openssl enc -aes-256-cbc -k MyS3cretKey", "MyS3cretKey"),
-        ("htpasswd -b .htpasswd bob w0rdsmith", "w0rdsmith"),
-        ("<password>xmlPassw0rd</password>", "xmlPassw0rd"),
-        ('<add key="ApiKey" value="9912aabbccdd"/>', "9912aabbccdd"),
-    ],
+    load_table(__file__, "what_looks_like_a_secret_is_removed"),
 )
 def test_what_looks_like_a_secret_is_removed(text: str, secret: str) -> None:
     assert secret not in redact(text)
@@ -165,15 +143,7 @@ def test_short_values_of_the_environment_are_no_secrets(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     ("name", "secret"),
-    [
-        ("OPENAI_API_KEY", True),
-        ("AWS_SECRET_ACCESS_KEY", True),
-        ("apiKey", True),
-        ("authToken", True),
-        ("max_tokens", False),
-        ("api_key_env", False),
-        ("monkey", False),
-    ],
+    load_table(__file__, "names_of_secrets"),
 )
 def test_names_of_secrets(name: str, secret: bool) -> None:
     assert is_secret_name(name) is secret
