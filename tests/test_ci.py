@@ -167,3 +167,9 @@ def test_modules_that_work_in_a_workspace_open_nothing_by_its_path() -> None:
 def test_what_opens_by_path_is_found(tmp_path: Path, call: str, name: str | None) -> None:
     (tmp_path / "module.py").write_text(call, encoding="utf-8")
     assert [found for _, found in WORKSPACES.findings(tmp_path / "module.py")] == ([name] if name else [])
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("row", range(5))
+def test_all_rows_but_a_few_that_are_spread_evenly_are_long(request: pytest.FixtureRequest, row: int) -> None:
+    assert (request.node.get_closest_marker("long") is None) == (row in (0, 2))
