@@ -11,6 +11,7 @@ import pytest
 
 from tests.e2e.conftest import Machine
 from tests.e2e.terminal import Terminal
+from tests.tables import load_table
 from tests.tui.terminal_input import BEGIN, END
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
@@ -93,52 +94,7 @@ BURSTS: list[tuple[Sequence[str], str]] = [
 ]
 VI_KEYS = {"␛": "\x1b", "↵": "\x1b[13;2u", "®": ctrl("r")}
 # In vi mode, a character a key (↵ breaks the line): what vim makes of it, and what the prompt has beside it.
-IN_VI = [
-    ("abc␛xid", "adb"),
-    ("one two␛bdwAX", "one X"),
-    ("one two three␛02dwiX", "Xthree"),
-    ("one two three␛0wcwX␛0iY", "Yone X three"),
-    ("a b␛0cwX", "X b"),
-    ("abc def␛bCx", "abc x"),
-    ("abc def␛ccx", "x"),
-    ("abc def␛0dfdiX", "Xef"),
-    ("abc def␛0dtdix", "xdef"),
-    ("a,b,c␛$F,;rXAz", "aXb,cz"),
-    ("a b c␛b^dwix", "xb c"),
-    ("a b c␛0dw..ix", "x"),
-    ("one two three␛0dw.AX", "threeX"),
-    ("ab␛2.AX", "aababbX"),
-    ("x␛5iy␛AX", "yyyyyxX"),
-    ("x␛3A!␛i?", "x!!?!"),
-    ("a b␛3oz␛AX", "a b\nz\nz\nzX"),
-    ("a↵b↵c␛kddAX", "a\ncX"),
-    ("a↵b↵c␛gg2ddAX", "cX"),
-    ("a↵b↵c␛kddpAX", "a\nc\nbX"),
-    ("a↵b↵c␛ggyyGpAX", "a\nb\nc\naX"),
-    ("foo bar↵baz␛gg02dwiX", "X\nbaz"),
-    ("ab↵cd␛kJAx", "ab cdx"),
-    ("abc␛0~~AX", "ABcX"),
-    ("abc␛0iX␛AY", "XabcY"),
-    ("abc␛IX␛aY", "XYabc"),
-    ("abc␛2hrXa1", "X1bc"),
-    ("abcd␛hXiX", "aXcd"),
-    ("foo bar␛bdiwAx", "foo x"),
-    ("one two␛0yw$pAX", "one twoone X"),
-    ("abc def␛0vedix", "x def"),
-    ("abc def␛bfeiX", "abc dXef"),
-    ("a↵b↵c␛VkdAx", "ax"),
-    ("a↵b↵c␛ggVjcx", "x\nc"),
-    ("中文␛0i今日", "今日中文"),
-    ("今日 明日␛bcw后天", "今日 后天"),
-    ("foo(bar)␛bcwx", "foo(x)"),
-    ("abc␛xuAd", "abcd"),
-    ("one two␛bdwuAX", "one twoX"),
-    ("one two␛bdwu®AX", "one X"),
-    ("a↵b␛dduAx", "a\nbx"),
-    ("foo␛Icd␛uAX", "fooX"),
-    ("/re␛x", "/rex"),
-    ("go␛kjAx", "gox"),
-]
+IN_VI = load_table(__file__, "IN_VI")
 # Of each: what is typed, and what a line of the screen is then; Esc goes back.
 IN_FIELDS: list[tuple[Sequence[str], str]] = [
     ((ctrl("l"), *"abc", BACK, "d"), "❯ abd"),

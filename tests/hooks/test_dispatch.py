@@ -17,6 +17,7 @@ from clawbot.text.secrets import MARK
 from tests.hooks.stage import HOSTS, Services, bootstrap, command, dispatching, places, settings, tool, write_handler
 from tests.hooks.stage import write_hook as write
 from tests.said_secrets import LOOK_ALIKES, SECRETS
+from tests.tables import load_table
 
 TELLING = "async def handle(event):\n    await event.hook.tell({!r})\n"
 
@@ -131,32 +132,7 @@ async def test_a_tool_is_refused_and_its_call_stays_as_it_was(tmp_path: Path, so
     assert (left.refusal, left.arguments) == ("这里不许删除", {"command": "rm -rf /"})
 
 
-FAILURES = {
-    "raise": (
-        "async def handle(event):\n    raise ValueError('kaputt: 坏了\\nzwei')",
-        "ValueError: kaputt: 坏了 zwei (handler.py:2)",
-    ),
-    "own": ("class Own(Exception): pass\nasync def handle(event): raise Own('x')", "Own: x (handler.py:2)"),
-    "exit": ("import sys\nasync def handle(event): sys.exit(4)", "SystemExit: 4 (handler.py:2); a handler ends by"),
-    "interrupt": ("async def handle(event): raise KeyboardInterrupt", "KeyboardInterrupt (handler.py:1)"),
-    "cancelled": (
-        "import asyncio\nasync def handle(event): raise asyncio.CancelledError",
-        "CancelledError (handler.py:2)",
-    ),
-    "own timeout": ("async def handle(event): raise TimeoutError('server')", "TimeoutError: server (handler.py:1)"),
-    "import": ("import no_such_thing\nasync def handle(event): pass", "'no_such_thing' (handler.py:1); install it"),
-    "import exit": ("import sys\nsys.exit(4)", "SystemExit: 4 (handler.py:2)"),
-    "syntax": ("async def handle(event)\n    pass", "SyntaxError: expected ':' (handler.py:1)"),
-    "none": ("def other(event): pass", "handler.py has no handle; expected `async def handle(event)`"),
-    "not async": ("def handle(event): pass", "must be a coroutine function; expected `async def handle(event)`"),
-    "arguments": ("async def handle(): pass", "TypeError: handle() takes 0 positional arguments but 1 was given"),
-    "nothing to say": (
-        "async def handle(event):\n    raise type('E', (Exception,), {'__str__': lambda self: 1 / 0})",
-        "E",
-    ),
-    "garbage": ("async def handle(event): event.files = [1]", "event.files was set to an invalid value"),
-    "odd garbage": ("async def handle(event): event.files = [object()]", "TypeError"),
-}
+FAILURES = load_table(__file__, "FAILURES")
 
 
 @pytest.mark.parametrize("source", HOSTS)
