@@ -363,25 +363,7 @@ def test_a_conversation_that_is_open_gets_its_new_messages_later(tmp_path: Path)
     assert place.run().grown == 1
 
 
-ADDED = {
-    # What the user typed, and what the program stored for it.
-    "claude-code": [
-        ("see here", "<ide_opened_file>The user opened /a.py</ide_opened_file>\nsee here"),
-        ("two here", "<ide_selection>lines 1 to 2:\nx = 1\n</ide_selection>two here"),
-        ("hooked", "<user-prompt-submit-hook>be brief</user-prompt-submit-hook>\n\nhooked"),
-        ("tidy", "tidy\n<new-diagnostics>The following issues: 3</new-diagnostics>"),
-        ("<b>bold</b> and <ide>", "<b>bold</b> and <ide>"),
-        ("why <ide_selection> here?", "why <ide_selection> here?"),
-        ("/review PR 12", "<command-name>/review</command-name>\n<command-args>PR 12</command-args>"),
-    ],
-    "codex": [
-        ("see here", "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nsee here\n"),
-        ("two\nlines", "\n# Files mentioned by the user:\n\n## a.png: /a.png\n\n## My request for Codex:\ntwo\nlines"),
-        ("# a list\n- x", "# a list\n- x"),
-        ("in the middle: ## My request for Codex: what?", "in the middle: ## My request for Codex: what?"),
-        ("why <image> here?", "why <image> here?"),
-    ],
-}
+ADDED = load_table(__file__, "ADDED")
 
 
 @pytest.mark.parametrize(

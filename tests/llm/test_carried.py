@@ -215,24 +215,7 @@ def refusal(text: str, status: int = 400) -> list[Step]:
     return [reply(status, {"error": {"message": text, "type": "invalid_request_error"}})]
 
 
-MISSING = [
-    ("reasoning_content", "The `reasoning_content` in the thinking mode must be passed back to the API."),
-    (
-        "reasoning_content",
-        "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2",
-    ),
-    ("reasoning_content", "Missing required parameter: messages[1].reasoning_content"),
-    ("reasoning_content", "Missing `reasoning_content` field in the assistant message at message index 2."),
-    ("reasoning_content", "messages.1: assistant message with tool_calls requires field required: reasoning_content"),
-    ("reasoning_content", "'reasoning_content' cannot be empty for assistant message with tool calls"),
-    ("reasoning_content", "messages[2]: property 'reasoning_content' is undefined"),
-    ("reasoning_content", "缺少 reasoning_content"),
-    ("reasoning_details", "reasoning_details not found in assistant message"),
-    ("reasoning_details", "reasoning_details is required for messages with tool calls"),
-    ("reasoning", "messages[1].reasoning is missing"),
-    ("thought_signature", "Function call is missing a thought_signature in functionCall parts."),
-    ("thought_signature", "Missing thoughtSignature in functionCall"),
-]
+MISSING = load_table(__file__, "MISSING")
 
 
 def has(field: str, turn: dict[str, Any]) -> bool:
