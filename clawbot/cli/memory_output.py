@@ -40,7 +40,7 @@ def search_data(result: SearchResult) -> dict[str, Any]:
     """Return the JSON form of a search result."""
     found: dict[str, Any] = plain(result)
     hits = [
-        {key: value for key, value in hit.items() if key not in ("earlier", "more", "above", "around") or value}
+        {key: value for key, value in hit.items() if key not in ("earlier", "more", "above", "below") or value}
         for hit in found.pop("hits")
     ]
     return {"results": hits, **found}

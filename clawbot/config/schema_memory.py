@@ -121,10 +121,8 @@ class LineWeights(SettingsSection):
     range_chars: Positive = 700
     """Maximum characters of a result; a longer line is kept, or truncated to the remaining budget if that is at
     least as much."""
-    blocks: Count = 3
-    """Best results that bring the lines around them in their section."""
-    block_chars: Positive = 350
-    """Maximum characters of such a block, and of the list that a heading or a lead line brings along."""
+    list_chars: Positive = 350
+    """Maximum characters of the list that a heading or a lead line brings along."""
     gap: Count = 1
     """Maximum lines between two good ones that are merged into one result."""
 

@@ -99,8 +99,8 @@ class Hit(Struct, frozen=True, rename="camel"):
     `score` is 0 to 1, `line` the best line. For transcripts the lines are those of the JSONL file, and `said` is the
     speaker and time of the best one. `origin` is the author. `earlier`: another result
     differs on the same subject, for a later day. `more`: results with the same content that it represents. `above`:
-    the headings, the lead line and the items that it belongs to, outermost first; `around`: the other lines of its
-    block or of the list below it. Both are context, and in no snippet.
+    the headings, the lead line and the items that it belongs to, outermost first; `below`: the list
+    that belongs to it. Both are context, and in no snippet.
     """
 
     path: str
@@ -115,7 +115,7 @@ class Hit(Struct, frozen=True, rename="camel"):
     earlier: bool = False
     more: More | None = None
     above: tuple[NoteLine, ...] = ()
-    around: tuple[NoteLine, ...] = ()
+    below: tuple[NoteLine, ...] = ()
 
     @property
     def shown_score(self) -> float:

@@ -109,8 +109,8 @@ class Page(Struct):
         """Add `hit` with what it belongs to, if that takes at most `room` characters more; else without that."""
         title = _title(hit)
         known = self.sections.get(title, {})
-        for above, around in dict.fromkeys(((hit.above, hit.around), (hit.above, ()), ((), ()))):
-            lines = {number: text for number, text in _lines(hit, above, around).items() if number not in known}
+        for above, below in dict.fromkeys(((hit.above, hit.below), (hit.above, ()), ((), ()))):
+            lines = {number: text for number, text in _lines(hit, above, below).items() if number not in known}
             chars = sum(len(text) + 1 for text in lines.values()) + (0 if known else len(title) + 2)
             if chars <= room:
                 self.sections.setdefault(title, {}).update(lines)
@@ -140,8 +140,8 @@ def _title_of_note(path: str) -> str:
     return shown if day is None else f"{shown} · {day.day} {day:%B}"
 
 
-def _lines(hit: Hit, above: Sequence[NoteLine], around: Sequence[NoteLine]) -> dict[float, str]:
-    """Return the lines of `hit` by number, below those of `above` and among those `around` it; a quoted line begins
+def _lines(hit: Hit, above: Sequence[NoteLine], below: Sequence[NoteLine]) -> dict[float, str]:
+    """Return the lines of `hit` by number, below those of `above` and before those of `below`; a quoted line begins
     with its number or a blank, so that no text of a note can look like a title or a remark."""
     found: dict[float, str] = {}
     depth = 0
@@ -150,17 +150,17 @@ def _lines(hit: Hit, above: Sequence[NoteLine], around: Sequence[NoteLine]) -> d
             continue  # A day or a time: the title has the one, and a line its number.
         found[line.line] = f"{'  ' * depth}{line.line}: {_plain(line.text)}"
         depth += not line.text.startswith("#")
-    found.update((line.line, f"{'  ' * depth}{line.line}: {_plain(line.text)}") for line in around)
+    found.update((line.line, f"{'  ' * depth}{line.line}: {_plain(line.text)}") for line in below)
     lines = [(number, text) for number, text in enumerate(hit.snippet.split("\n")) if text.strip()]
     # Where lines were left out, only the first number is known.
     is_exact = hit.said is None and hit.snippet.count("\n") == hit.end_line - hit.start_line
     for at, (offset, text) in enumerate(lines):
         has_number = hit.said is None and (is_exact or not at)
         mark = f"{hit.start_line + offset}: " if has_number else "  "
-        found[hit.start_line + (offset if is_exact else offset / 1_000)] = f"{'  ' * depth}{mark}{_plain(text)}"
-        last = next(reversed(found))
+        last = hit.start_line + (offset if is_exact else offset / 1_000)
+        found[last] = f"{'  ' * depth}{mark}{_plain(text)}"
     remarks = (["earlier: a later note differs"] if hit.earlier else []) + ([and_more(hit.more)] if hit.more else [])
-    if remarks:
+    if lines and remarks:
         found[last] += f" ({'; '.join(remarks)})"
     return found
 
@@ -179,7 +179,7 @@ def fit(result: SearchResult, chars: int) -> Page:
         if not page.add(hit, room - page.chars) and not page.shown:
             part = cut_at_line(hit.snippet, max(room - len(_title(hit)) - _NUMBER, 1))
             end = hit.start_line + part.count("\n")
-            page.add(structs.replace(hit, snippet=part, end_line=end, above=(), around=(), more=None), sys.maxsize)
+            page.add(structs.replace(hit, snippet=part, end_line=end, above=(), below=(), more=None), sys.maxsize)
             page.is_cut = True
     return page
 

@@ -247,7 +247,7 @@ class SearchEngine:
                 wider = weights.model_copy(update={"promising": _WIDER * weights.promising})
                 found = LineRanking(lines, scope, wider, search.should_stop).rank(wordings)
             ranked = fold(found).first(weights.ranked)
-        around = read_lines(reader, ranked.ids, weights)
+        around = read_lines(reader, ranked.ids, weights.gap)
         mode = mode_of(settings.query.hybrid, has_vectors=any(vectors))
         asks_order = any(each.question.asks_order for each in wordings)
         shown = ranked.in_time(scope.files) if asks_order else ranked

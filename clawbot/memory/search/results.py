@@ -17,7 +17,7 @@ from clawbot.memory.search.protocols import Budget, ChunkReader, Ranked, reorder
 from clawbot.memory.search.rank import RankedLines
 from clawbot.memory.search.scale import on_scale
 from clawbot.memory.search.spelling import also_searched
-from clawbot.memory.search.structure import BLOCK, Structure, read_structure
+from clawbot.memory.search.structure import Structure, read_structure
 from clawbot.memory.search.table import Columns, LineTable
 from clawbot.memory.search.updates import Statement, newest_first
 from clawbot.memory.store.records import ChunkRow, FileRow, file_of, id_of, origin_of
@@ -326,10 +326,8 @@ class LineResults(Struct, frozen=True):
             hit = replace(hit, more=max(repeated, key=lambda same: same.count, default=None))
             left -= len(hit.snippet)
             if hit.source == "memory":
-                block = structure.block(
-                    each.first, each.last, self.weights.block_chars, whole=len(hits) < self.weights.blocks
-                )
-                hit = replace(hit, above=structure.above(each.first), around=block)
+                below = structure.below(each.first, each.last, self.weights.list_chars)
+                hit = replace(hit, above=structure.above(each.first), below=below)
             hits.append(replace(hit, earlier=True) if ids[each.rank] in earlier else hit)
         notices = also_searched(self.misspelt, (hit.snippet for hit in hits))
         return Ranked(tuple(hits), self.ranked.partial, (*self.warnings, *notices), self.ranked.evidence)
@@ -349,11 +347,9 @@ class LineResults(Struct, frozen=True):
         return Hit(file.path, *lines, score, snippet, file.source, best.start_line, origin=origin_of(best.flags))
 
 
-def read_lines(reader: ChunkReader, ids: Sequence[int], weights: LineWeights) -> dict[int, ResultLine]:
+def read_lines(reader: ChunkReader, ids: Sequence[int], gap: int) -> dict[int, ResultLine]:
     """Return the lines of `ids`, up to `gap` neighbours of each, and what they belong to, by id. Blocks."""
-    gap = weights.gap
     around = {number + distance for number in ids for distance in range(-gap, gap + 1)}
-    around |= {number + distance for number in ids[: weights.blocks] for distance in range(-BLOCK, BLOCK + 1)}
     known = {row.id: row for row in reader.rows(sorted(around))}
     read_structure(reader, ids, known)
     rows = sorted(known.values(), key=lambda row: row.id)

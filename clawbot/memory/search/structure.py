@@ -3,7 +3,6 @@ below a heading or a lead line."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 
 from msgspec import Struct
@@ -14,9 +13,6 @@ from clawbot.memory.values import NoteLine
 
 BELOW = 12
 """Chunks read below a heading or a lead line."""
-
-BLOCK = 6
-"""Chunks read on either side of a line that brings its block."""
 
 _ABOVE = 8
 """Chunks first read above an item; twice as many each time, while its parent is missing."""
@@ -92,39 +88,20 @@ class Structure(Struct, frozen=True):
             heading = self.rows[heading].heading
         return tuple(NoteLine(each.start_line, each.text.split("\n", 1)[0][:_MAX_CHARS]) for each in reversed(found))
 
-    def block(self, first: int, last: int, chars: int, *, whole: bool) -> tuple[NoteLine, ...]:
-        """Return the lines around the lines `first` to `last` in their section, about `chars` characters: with `whole`
-        on both sides by turns, else the list below them, if they lead one."""
+    def below(self, first: int, last: int, chars: int) -> tuple[NoteLine, ...]:
+        """Return the list that belongs to the lines `first` to `last` and follows them, at most `chars` characters with
+        the line that leads it."""
+        lead = self.rows[first if leads(self.rows[first]) else last]
+        above = lead.id if lead.kind == "heading" else lead.heading
+        depth = depth_of(lead.flags) if lead.kind == "item" else -1
         found: list[ChunkRow] = []
-        lead = first if leads(self.rows[first]) else last
-        room = chars - len(self.rows[lead].text)
-        sides = deque((1, -1) if whole else (1,))
-        ends = {1: last, -1: first}
-        while sides:
-            near = self.rows.get(number := ends[sides[0]] + sides[0])
-            room -= len(near.text) if near else 0
-            if near is None or room < 0 or not (self._is_near(near, last) if whole else self._is_below(near, lead)):
-                room += len(near.text) if near else 0
-                sides.popleft()
-                continue
-            found.append(near)
-            ends[sides[0]] = number
-            sides.rotate()
+        room = chars - len(lead.text)
+        while leads(lead) and (row := self.rows.get(last + 1 + len(found))) and len(row.text) <= room:
+            if row.kind != "item" or row.heading != above or depth_of(row.flags) <= depth:
+                break
+            found.append(row)
+            room -= len(row.text)
         return tuple(each for row in found for each in _lines_of(row))
-
-    def _is_near(self, row: ChunkRow, other: int) -> bool:
-        return row.kind != "heading" and row.heading == self._section(other)
-
-    def _is_below(self, row: ChunkRow, lead: int) -> bool:
-        above = self.rows[lead]
-        depth = depth_of(above.flags) if above.kind == "item" else -1
-        return (
-            leads(above) and row.kind == "item" and row.heading == self._section(lead) and depth_of(row.flags) > depth
-        )
-
-    def _section(self, number: int) -> int | None:
-        row = self.rows[number]
-        return row.id if row.kind == "heading" else row.heading
 
 
 def _lines_of(row: ChunkRow) -> Iterator[NoteLine]:
