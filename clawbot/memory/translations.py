@@ -179,7 +179,7 @@ class Thesaurus:
         own = self._without_foreign(folded, foreign, spoken)
         wanted = self._notes.languages
         synonyms = tuple(each for each in self._lexicon.expand(own) if _is_of(each.word, wanted))
-        synonyms = (*self._inflected(folded, spoken), *self._numbers(folded), *synonyms)
+        synonyms = (*self._inflected(folded, spoken), *self._numbers(folded), *self._initials(folded), *synonyms)
         if not foreign and not wanted & {*TRANSLATED}:
             return synonyms
         matches: dict[str, list[int]] = {}
@@ -233,6 +233,18 @@ class Thesaurus:
         for source, others in numbers_in(text):
             for word in (each for each in others if _is_of(each, self._notes.languages)):
                 yield Expansion(source, word, broader=False, inflected=True, forms=(word,))
+
+    def _initials(self, text: str) -> Iterator[Expansion]:
+        """Yield the initials of words in a row of which the notes have at most one, where they have the initials."""
+        words = _WORD.findall(text)
+        unknown = [word not in STOP_WORDS and not self._notes.has(word) for word in words]
+        for length in (5, 4, 3):
+            for at in range(len(words) - length + 1):
+                part = words[at : at + length]
+                short = "".join(word[0] for word in part)
+                is_new = sum(unknown[at : at + length]) >= length - 1 and not self._is_english(short)
+                if is_new and short not in STOP_WORDS and self._notes.has(short):
+                    yield Expansion(" ".join(part), short, broader=False, forms=(short,))
 
     def _without_foreign(
         self, text: str, foreign: Sequence[tuple[str, Sequence[int]]], spoken: frozenset[Language]

@@ -229,3 +229,19 @@ async def test_a_form_that_no_note_has_is_no_slip(house: House) -> None:
     async with house.opened(None) as index:
         await index.sync()
         assert (await find(index, "Who was bitten?")).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("question", "words", "found"),
+    [
+        ("How did the peripherally inserted central catheter go?", "picc", {"picc"}),
+        ("what is our recovery point objective", "rpo point", {"rpo"}),
+        # Two of the words are in the notes; nobody writes the initials; they are an English word.
+        ("what is our recovery point objective", "rpo point objective", set()),
+        ("what is our recovery point objective", "picc", set()),
+        ("tiny umber bowls", "tub", set()),
+    ],
+)
+def test_notes_have_the_initials_of_a_name(question: str, words: str, found: set[str]) -> None:
+    words_found = {each.word for each in expanded(question, {"en"}, words)}
+    assert words_found & {"picc", "rpo", "tub"} == found
