@@ -20,6 +20,7 @@ from clawbot.memory.embeddings.protocol import EmbeddingError, Purpose, Vectors
 
 PROVIDER = "offline"
 MODEL = "wordllama-l2-supercat-256"
+IDENTITY = f"{PROVIDER}/{MODEL}"
 WITHOUT_NUMPY_CHARS = 6000
 """Up to this size numpy is not worth its import (0.1 s of CPU): 10 microseconds a character without it."""
 IDLE_SECONDS = 30.0
@@ -87,7 +88,7 @@ class OfflineEmbedder:
     remote = False
     provider = PROVIDER
     model = MODEL
-    identity = f"{PROVIDER}/{MODEL}"
+    identity = IDENTITY
     address = ""
 
     def __init__(self, files: OfflineFiles) -> None:

@@ -145,6 +145,8 @@ class Search(Struct, frozen=True):
     `vectors` are the unit vectors of the request's queries, float32 `(d,)`; None if missing: then only words count.
     `today` is the reference of "last week". With `matrix`, all vectors in memory, none are read from the index.
     `candidates` gives the lines to rank among the chunks of a range, where the index has too many to read them all.
+    `offline`: the vectors are those of the offline model, on whose cosines `query.lines` was learned; those of others
+    are brought on their scale.
     """
 
     reader: ChunkReader
@@ -155,6 +157,7 @@ class Search(Struct, frozen=True):
     matrix: Matrix | None = None
     should_stop: StopCheck = never
     candidates: Callable[[IdRange], LineSource] | None = None
+    offline: bool = True
 
 
 Profile = Callable[[Search, FileScope, Budget, tuple[str, ...]], Ranking]
@@ -236,7 +239,7 @@ class SearchEngine:
             return msgspec.structs.replace(found, days=days)
 
         wordings = [Wording(understood(each.text), vector) for each, vector in zip(corrected, vectors, strict=True)]
-        lines = self._lines(search, scope)
+        lines = msgspec.structs.replace(self._lines(search, scope), offline=search.offline)
         words = tuple(word for each in wordings for word in each.question.words)
         found = LineRanking(lines, scope, weights, search.should_stop).rank(wordings)
         days = [day for each in wordings for day in each.question.days]

@@ -25,14 +25,20 @@ from clawbot.memory.search.features import (
     support,
 )
 from clawbot.memory.search.outline import Outline
-from clawbot.memory.search.protocols import ChunkReader, Matrix, ReadVectors, StopCheck
+from clawbot.memory.search.protocols import ChunkReader, Matrix, StopCheck
 from clawbot.memory.search.question import RAREST, Matches, Question, WordFinder
 from clawbot.memory.search.scope import FileScope
 from clawbot.memory.search.shortlist import shortlist
 from clawbot.memory.search.table import Columns, LineTable
 from clawbot.memory.search.vector_scores import (
+    DEVIATION,
+    FEWEST,
+    MEAN,
+    NEAR,
     LineVectors,
+    Sample,
     VectorScores,
+    as_offline,
     cosines_of,
     line_vectors,
     nearest,
@@ -53,12 +59,6 @@ VECTOR_SHARE, TEXT_SHARE = 0.3, 0.7
 
 _SAMPLE = 500
 """Lines compared with a question to estimate the background similarity: 1 ms."""
-
-_FEWEST = 30
-"""Fewer lines are not enough for statistics."""
-
-_NEAR = 0.3
-"""The minimum cosine in that case. Offline vectors of Latin text reach 0.2 by chance."""
 
 _HALF = 0.5
 """Share of the question: a question of one frequent word is answered by that word."""
@@ -81,21 +81,6 @@ def word_matches(support: Support, least: float) -> Bools:
     return found
 
 
-def min_cosine(vector: bytes, scope: FileScope, read: ReadVectors, deviations: float) -> float:
-    """Return the cosine above which a line is nearer to a question than by chance: the mean over a sample of lines plus
-    `deviations` standard deviations. Blocks.
-
-    It depends on the question and the model.
-    """
-    np = numpy()
-    query = np.frombuffer(vector, "<f4")
-    _, rows = read(_sample(scope))
-    if len(rows) < _FEWEST or rows.shape[1] != len(query):
-        return _NEAR
-    cosines = rows @ query
-    return float(cosines.mean() + deviations * cosines.std())
-
-
 def _sample(scope: FileScope) -> Ids:
     """Return evenly spaced lines of `scope`."""
     np = numpy()
@@ -111,12 +96,13 @@ def _sample(scope: FileScope) -> Ids:
 
 class LineSource(Struct, frozen=True):
     """Where lines are read from: the index; if all are in memory, `table` or (if they are many) `outline`, and with
-    vectors also `matrix`."""
+    vectors also `matrix`. `offline`: the vectors are those of the offline model."""
 
     reader: ChunkReader
     matrix: Matrix | None = None
     table: LineTable | None = None
     outline: Outline | None = None
+    offline: bool = True
 
     def vectors(self, ids: Ids) -> tuple[Ids, Floats]:
         """Return the ids of those that have a vector, ascending `(m,)`, and their unit vectors `(m, d)`."""
@@ -182,6 +168,7 @@ class LineRanking:
         self._scope = scope
         self._weights = weights
         self._should_stop = should_stop
+        self._rows: Floats | None = None
 
     def rank(self, wordings: Sequence[Wording]) -> RankedLines:
         """Return the best lines for any of `wordings`; a line counts by its best wording."""
@@ -222,6 +209,8 @@ class LineRanking:
         rough cosines of the lines."""
         matrix, outline, table = self._lines.matrix, self._lines.outline, self._lines.table
         scores = [None if matrix is None or each.vector is None else matrix.scores(each.vector) for each in wordings]
+        if not self._lines.offline:
+            scores = [None if each is None else as_offline(each, each[:: 1 + len(each) // _SAMPLE]) for each in scores]
         if outline is not None:
             near = [None if matrix is None or each is None else (matrix.ids, each) for each in scores]
             table = LineTable(shortlist(outline, self._scope, wordings, near, self._weights), is_complete=True)
@@ -251,7 +240,8 @@ class LineRanking:
         if not asked:
             return None
         dimensions = len(asked[0].wording.vector or b"") // FLOAT_BYTES
-        vectors = line_vectors(table, positions, self._lines.vectors, dimensions)
+        sample = None if self._lines.offline else Sample.of(self._sample_rows(dimensions))
+        vectors = line_vectors(table, positions, self._lines.vectors, dimensions, sample)
         for each in asked:
             each.near = vectors.scores(each.wording.vector or b"")
         return vectors
@@ -270,10 +260,29 @@ class LineRanking:
         """Return whether any line is nearer to one of the wordings than by chance."""
         for each in found:
             if each.near is not None and each.wording.vector is not None:
-                least = min_cosine(each.wording.vector, self._scope, self._lines.vectors, self._weights.least_nearness)
+                least = self._min_cosine(each.wording.vector)
                 if each.near.cosines.max(initial=-1) >= least:
                     return True
         return False
+
+    def _sample_rows(self, dimensions: int) -> Floats:
+        """Return the vectors of evenly spaced lines, `(m, d)`, read once."""
+        if self._rows is None:
+            _, rows = self._lines.vectors(_sample(self._scope))
+            self._rows = rows if rows.shape[1] == dimensions else numpy().zeros((0, dimensions), "<f4")
+        return self._rows
+
+    def _min_cosine(self, vector: bytes) -> float:
+        """Return the cosine above which a line is nearer to a question than by chance: the mean over a sample of lines
+        plus some standard deviations. It depends on the question and the model."""
+        query = numpy().frombuffer(vector, "<f4")
+        rows, deviations = self._sample_rows(len(query)), self._weights.least_nearness
+        if len(rows) < FEWEST:
+            return NEAR
+        if not self._lines.offline:
+            return MEAN + deviations * DEVIATION
+        cosines = rows @ query
+        return float(cosines.mean() + deviations * cosines.std())
 
     def _promising(self, table: LineTable, found: Sequence[_Evidence]) -> Ids:
         """Return positions of the lines to score exactly, out of the entire index."""

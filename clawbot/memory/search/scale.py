@@ -12,7 +12,7 @@ from clawbot.memory.values import Mode
 
 EXPONENTS: Mapping[Mode, float] = {"hybrid": 0.39, "fts-only": 0.34, "vector-only": 0.28}
 """By mode: at most 3 % of right first results are below 0.35, also in a conversation (`query.transcript_weight`).
-Fitted by benchmarks/score_scale.py with the offline vectors; remote ones score higher."""
+Fitted by benchmarks/score_scale.py with the offline vectors, to whose scale those of other models are brought."""
 
 
 def on_scale(share: float, mode: Mode) -> float:

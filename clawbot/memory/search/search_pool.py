@@ -19,6 +19,7 @@ from clawbot.errors import ClawbotError
 from clawbot.memory.backend import IndexContext
 from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.embeddings.embedding_text import query_embedding_text
+from clawbot.memory.embeddings.offline import IDENTITY
 from clawbot.memory.embeddings.protocol import FLOAT_BYTES, Vectors
 from clawbot.memory.store.errors import InterruptedSearchError, StoreError
 from clawbot.memory.store.reader import IndexReader
@@ -58,6 +59,11 @@ class QueryVectors(Struct, frozen=True):
     vectors: tuple[bytes | None, ...]
     identity: str = ""
     late: bool = False
+
+    @property
+    def offline(self) -> bool:
+        """Whether they are of the offline model."""
+        return self.identity == IDENTITY
 
 
 class QueryEmbedder:
@@ -259,7 +265,9 @@ class SearchPool:
 
                 vectors, other_size = _usable(reader.identity, asked)
                 today, matrix = self._clock.now().date(), self._current(reader, exact=exact)
-                search = Search(reader, request, vectors, self._settings, today, matrix, job.is_over)
+                search = Search(
+                    reader, request, vectors, self._settings, today, matrix, job.is_over, offline=asked.offline
+                )
                 ranking = self._search_engine().rank(search, self._library.describe)
                 return FoundRanking(ranking, ranking.results(), with_vectors=any(vectors), other_size=other_size)
         except InterruptedSearchError:

@@ -20,6 +20,19 @@ _WINDOW = (-2, -1, 1, 2)
 _ALIKE = 0.3
 _STRETCH = 8
 
+MEAN, DEVIATION = 0.1, 0.15
+"""Cosines of a question and all lines with the offline model, with which `LineWeights` were learned; the deviation is
+0.10 to 0.16, by the kind of notes."""
+
+_FINEST = 1e-4
+"""A band that is narrower is one of errors of rounding."""
+
+FEWEST = 30
+"""Fewer lines are not enough for statistics."""
+
+NEAR = 0.3
+"""The minimum cosine in that case. Offline vectors of Latin text reach 0.2 by chance."""
+
 
 class AllVectors(Struct, frozen=True):
     """A `Matrix` for one search: ascending `chunks` `(n,)` and their unit vectors `(n, d)`."""
@@ -106,13 +119,55 @@ def rough_vector_scores(table: LineTable, alone: VectorScores) -> VectorScores:
     return VectorScores(around, own[:-1], is_known)
 
 
+def as_offline(cosines: Floats, usual: Floats) -> Floats:
+    """Return `cosines` `(n,)` of any model on the scale of the offline model; `usual` `(m,)` are those of a sample of
+    all lines. If they are few, the farthest gets 0 and the nearest `NEAR`, none more than it has."""
+    np = numpy()
+    if not len(usual):
+        return cosines
+    if len(usual) < FEWEST:
+        least, most = float(usual.min()), float(usual.max())
+        ordered = NEAR + (cosines - most) * np.float32(NEAR / max(most - least, _FINEST))
+        few: Floats = np.maximum(np.minimum(ordered, cosines), 0)
+        return few
+    factor = np.float32(DEVIATION / max(float(usual.std()), _FINEST))
+    scaled: Floats = (cosines - usual.mean()) * factor + np.float32(MEAN)
+    return scaled
+
+
+class Sample(Struct, frozen=True):
+    """Vectors of evenly spaced lines, less their mean `centre` `(d,)` and again of unit length: `rows` `(m, d)`. What
+    all lines have in common distinguishes none, and with most models is most of a vector."""
+
+    rows: Floats
+    centre: Floats
+
+    @classmethod
+    def of(cls, rows: Floats) -> Sample:
+        np = numpy()
+        centre: Floats = rows.mean(axis=0) if len(rows) >= FEWEST else np.zeros(rows.shape[1], np.float32)
+        return cls(centred(rows, centre), centre)
+
+
+def centred(rows: Floats, centre: Floats) -> Floats:
+    """Return the vectors `rows` `(n, d)` less `centre` `(d,)`, of unit length."""
+    np = numpy()
+    found: Floats = rows - centre
+    lengths = np.sqrt(np.einsum("ij,ij->i", found, found))
+    lengths[lengths == 0] = 1
+    found /= lengths[:, None]
+    return found
+
+
 class LineVectors(Struct, frozen=True):
     """The vectors of n lines: `own` `(n, d)`, zeros for a line without one, and `around` `(n, d)`, the sums with their
-    neighbours'; `known` `(n,)`: which lines have their own."""
+    neighbours'; `known` `(n,)`: which lines have their own. With a `sample` they are less its centre, and cosines are
+    on the scale of the offline model."""
 
     own: Floats
     around: Floats
     known: Bools
+    sample: Sample | None = None
 
     def scores(self, vector: bytes) -> VectorScores:
         """Return the cosines with a unit `vector` `(d,)`."""
@@ -120,7 +175,11 @@ class LineVectors(Struct, frozen=True):
         asked = np.frombuffer(vector, "<f4")
         lengths = np.sqrt(np.einsum("ij,ij->i", self.around, self.around))
         lengths[lengths == 0] = 1
-        return VectorScores((self.around @ asked) / lengths, self.own @ asked, self.known)
+        around, own = self._cosines((self.around @ asked) / lengths, asked), self._cosines(self.own @ asked, asked)
+        return VectorScores(around, own, self.known)
+
+    def _cosines(self, cosines: Floats, vector: Floats) -> Floats:
+        return cosines if self.sample is None else as_offline(cosines, self.sample.rows @ vector)
 
     def echo(self, scores: Floats, count: int) -> Floats:
         """Return the cosine of each line and the mean of the `count` lines with the highest `scores` `(n,)`: `(n,)`."""
@@ -128,11 +187,13 @@ class LineVectors(Struct, frozen=True):
         best = np.sort(positions_of_best(scores, count))
         mean = np.maximum(scores[best], 0) @ self.own[best]
         length = float(np.linalg.norm(mean))
-        found: Floats = self.own @ (mean / length if length else mean)
-        return found
+        mean = mean / length if length else mean
+        return self._cosines(self.own @ mean, mean)
 
 
-def line_vectors(table: LineTable, positions: Ids, read: ReadVectors, dimensions: int) -> LineVectors:
+def line_vectors(
+    table: LineTable, positions: Ids, read: ReadVectors, dimensions: int, sample: Sample | None = None
+) -> LineVectors:
     """Return the vectors of the lines at `positions` `(n,)`. Blocks."""
     np = numpy()
     # Headings are often times and dates: their vectors would only blur those of the lines below.
@@ -148,12 +209,12 @@ def line_vectors(table: LineTable, positions: Ids, read: ReadVectors, dimensions
     local[np.searchsorted(table.ids, ids)] = np.arange(len(ids))
     padded: Floats = np.zeros((len(ids) + 1, dimensions), np.float32)
     if rows.shape[1] == dimensions:
-        padded[:-1] = rows
+        padded[:-1] = rows if sample is None else centred(rows, sample.centre)
     own: Floats = padded[local[positions]]
     around = own.copy()
     for group in groups[1:]:
         around += padded[local[group]]
-    return LineVectors(own, around, local[positions] < len(ids))
+    return LineVectors(own, around, local[positions] < len(ids), sample)
 
 
 def positions_of_best(scores: Floats, count: int) -> Ids:

@@ -236,7 +236,9 @@ class MilvusBackend(FileBackend):
         today = self._context.clock.now().date()
         reader = PassageReader(collections, snapshot, self._agents, self._kept, strong=strong)
         reader.prepare(request, usable, self._search, today)
-        search = Search(reader, request, usable, self._search, today, candidates=reader.candidates)
+        search = Search(
+            reader, request, usable, self._search, today, candidates=reader.candidates, offline=asked.offline
+        )
         return self._engine.rank(search, self._library.describe)
 
     def _current(self, collections: Collections) -> Snapshot:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import cache
 from hashlib import blake2b
@@ -32,7 +32,7 @@ TODAY = date(2026, 11, 21)
 LINES = MemorySearchSettings()
 CLASSIC = MemorySearchSettings(profile="classic")
 
-MEANINGS = {"automobile": "car", "physician": "doctor", "大夫": "doctor", "医生": "doctor"}
+MEANINGS = {"automobile": "car", "physician": "doctor", "大夫": "doctor", "医生": "doctor", "gizmotron": "wumpus"}
 """Words with the vector of another word."""
 
 
@@ -49,21 +49,44 @@ def vector(text: str) -> bytes:
     return bytes((total / length if length else total).astype("<f4").tobytes())
 
 
+Model = Callable[[str], bytes]
+
+
+@cache
+def narrow_vector(text: str) -> bytes:
+    """The vector of another model: most of it is the same for all texts, so that all cosines are about .8."""
+    own = np.frombuffer(vector(text), "<f4")
+    if not own.any():
+        return own.tobytes()
+    total = 2 * np.frombuffer(vector("common"), "<f4") + own
+    return bytes((total / np.linalg.norm(total)).astype("<f4").tobytes())
+
+
 def build(
-    path: Path, files: Mapping[str, str], settings: MemorySearchSettings = LINES, *, embed: bool = True
+    path: Path,
+    files: Mapping[str, str],
+    settings: MemorySearchSettings = LINES,
+    *,
+    embed: bool = True,
+    model: Model = vector,
 ) -> IndexReader:
     """An index of `files` (path and content) at `path`, and a reader of it."""
     writer = IndexWriter.open(path)
     writer.set_identity(
         Identity(profile=settings.profile, chunker="1", tokenizer="1", provider="offline", model="w", vectors="w")
     )
-    write(writer, files, settings, embed=embed)
+    write(writer, files, settings, embed=embed, model=model)
     writer.close()
     return IndexReader(path)
 
 
 def write(
-    writer: IndexWriter, files: Mapping[str, str], settings: MemorySearchSettings = LINES, *, embed: bool = True
+    writer: IndexWriter,
+    files: Mapping[str, str],
+    settings: MemorySearchSettings = LINES,
+    *,
+    embed: bool = True,
+    model: Model = vector,
 ) -> None:
     """Put `files` into the index."""
     with writer.transaction():
@@ -76,7 +99,7 @@ def write(
             writer.replace_file(FileRecord(state, digest, day, document.days), chunks_of(document, settings))
     chunks = writer.pending(0, 1_000_000) if embed else []
     if chunks:
-        rows = [vector(chunk_embedding_text(each.text, each.kind, each.above, remote=False)) for each in chunks]
+        rows = [model(chunk_embedding_text(each.text, each.kind, each.above, remote=False)) for each in chunks]
         with writer.transaction():
             writer.put_vectors(chunks, Vectors(DIMENSIONS, b"".join(rows)))
 
@@ -85,9 +108,14 @@ class Searcher:
     """Asks an index."""
 
     def __init__(
-        self, reader: IndexReader, settings: MemorySearchSettings = LINES, weights: LineWeights | None = None
+        self,
+        reader: IndexReader,
+        settings: MemorySearchSettings = LINES,
+        weights: LineWeights | None = None,
+        model: Model = vector,
     ) -> None:
         self.reader = reader
+        self.model = model
         query = settings.query.model_copy(update={"lines": weights or settings.query.lines})
         self.settings = settings.model_copy(update={"query": query})
         self.engine = SearchEngine()
@@ -107,10 +135,13 @@ class Searcher:
         **request: Any,
     ) -> Ranked:
         asked: Sequence[bytes | None] = [
-            vector(query_embedding_text(q, remote=False)) if vectors else None for q in queries
+            self.model(query_embedding_text(q, remote=False)) if vectors else None for q in queries
         ]
         wanted = SearchRequest(queries=queries, **request)
-        search = Search(self.reader, wanted, tuple(asked), self.settings, today, self.matrix, should_stop)
+        is_offline = self.model is vector
+        search = Search(
+            self.reader, wanted, tuple(asked), self.settings, today, self.matrix, should_stop, offline=is_offline
+        )
         return self.engine.rank(search).results()
 
     def places(self, *queries: str, **request: Any) -> list[str]:
