@@ -31,7 +31,7 @@ async def answer_of(home: Home, session: str = "main", **arguments: Any) -> dict
     tool = MemorySearchTool(AgentMemory(home.memory, 4_000), 16_000, "auto", lambda: None)
     outcome = await tool.for_session(privacy_of(session)).run({"query": "proxy", **arguments})
     assert not outcome.is_error
-    found: dict[str, Any] = msgspec.json.decode(outcome.text)
+    found: dict[str, Any] = outcome.structured or msgspec.json.decode(outcome.text)
     return found
 
 
