@@ -15,7 +15,7 @@ _TENS: tuple[str, ...] = tuple(table("en")["tens"].split())
 _DIGITS, _POWERS, _TWO = text_in("digits", "zh"), text_in("powers_of_ten", "zh"), text_in("two", "zh")
 _VALUES = {word: at for at, word in enumerate(_UNITS)} | {word: 10 * at for at, word in enumerate(_TENS, 2)}
 _NUMBER = lazy_re(
-    rf"(?<![a-z0-9_.,:/-])(?:\d{{1,4}}|(?:{'|'.join(_TENS)})[ -](?:{'|'.join(_UNITS[1:10])})|{'|'.join(_VALUES)})"
+    rf"(?<![a-z0-9_.,:/-])(?:[0-9]{{1,4}}|(?:{'|'.join(_TENS)})[ -](?:{'|'.join(_UNITS[1:10])})|{'|'.join(_VALUES)})"
     rf"(?![a-z0-9_:/-]|[.,]\d)|(?:[{_DIGITS}{_TWO}]?[{_POWERS}][{_DIGITS}]?)+",
 )
 
@@ -29,8 +29,10 @@ def numbers_in(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _value(written: str) -> int:
+    if written[0] in "0123456789":
+        return int(written)
     if written.isascii():
-        return int(written) if written.isdigit() else sum(_VALUES[part] for part in written.replace("-", " ").split())
+        return sum(_VALUES[part] for part in written.replace("-", " ").split())
     value, digit = 0, 0
     for character in written:
         if character in _POWERS:

@@ -22,6 +22,7 @@ from clawbot.text.numerals import numbers_in
         ("v1.23 at 10:30 on 2026-03-05, node-07, 1,200 and 12345", {}),
         ("one of them, 三个, 0", {}),
         ("often, tend, eighth", {}),
+        ("٢٣ ships, ２３", {}),
     ],
 )
 def test_a_number_has_other_spellings(text: str, found: dict[str, tuple[str, ...]]) -> None:
