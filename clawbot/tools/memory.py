@@ -88,7 +88,7 @@ async def searched(
 class SearchArguments(Arguments, frozen=True):
     """Arguments of `memory_search`."""
 
-    query: Annotated[str, Meta(description="A few telling words, or a question.")] = ""
+    query: Annotated[str, Meta(description="A few distinctive words, or a question.")] = ""
     queries: (
         Annotated[
             list[str],

@@ -142,7 +142,7 @@ def _title_of_note(path: str) -> str:
 
 def _lines(hit: Hit, above: Sequence[NoteLine], below: Sequence[NoteLine]) -> dict[float, str]:
     """Return the lines of `hit` by number, below those of `above` and before those of `below`; a quoted line begins
-    with its number or a blank, so that no text of a note can look like a title or a remark."""
+    with its number or a blank, so that no text of a note can pass for a title or a remark."""
     found: dict[float, str] = {}
     depth = 0
     for line in above:

@@ -43,7 +43,7 @@ _POSITION = re.compile(r"(?:sessions/)?(?P<name>[^/#]+?)(?:#(?P<entry>\w{1,64}))
 class SessionsSearchArguments(Arguments, frozen=True):
     """Arguments of `sessions_search`."""
 
-    query: Annotated[str, Meta(description="A few telling words, or a question.")]
+    query: Annotated[str, Meta(description="A few distinctive words, or a question.")]
     max_results: Annotated[int, Meta(description="At most.", ge=1)] | UnsetType = UNSET
     after: Annotated[str, Meta(description="From YYYY-MM-DD, YYYY-MM or YYYY on.")] = ""
     before: Annotated[str, Meta(description="Up to then.")] = ""
@@ -55,8 +55,8 @@ class SessionsSearchTool(AsyncTool[SessionsSearchArguments]):
     name = "sessions_search"
     needs = frozenset({"transcripts"})
     description = (
-        "Search what was said in earlier conversations: when the notes do not hold the answer, or the user asks who "
-        "said what, and when. Answers lines below their place `sessions/FILE#ENTRY`."
+        "Search earlier conversations: when the notes do not hold the answer, or the user asks who "
+        "said what, and when. Answers lines below their position `sessions/FILE#ENTRY`."
     )
     subject = "query"
     arguments = SessionsSearchArguments
@@ -97,7 +97,7 @@ class SessionsReadTool(AsyncTool[SessionsReadArguments]):
     name = "sessions_read"
     needs = frozenset({"transcripts"})
     description = (
-        "Read what was said around a hit of sessions_search: just as much as you need. Output of tools is left out."
+        "Read the messages around a hit of sessions_search: just as much as you need. Output of tools is left out."
     )
     subject = "place"
     arguments = SessionsReadArguments
@@ -120,7 +120,7 @@ class SessionsReadTool(AsyncTool[SessionsReadArguments]):
         except OSError as error:
             raise ToolError(f"The conversation can't be read: {error.strerror or type(error).__name__}.") from error
         if not lines:
-            raise ToolError(f"There is nothing at {arguments.place!r}. Take a place from sessions_search.")
+            raise ToolError(f"There is nothing at {arguments.place!r}. Take one from sessions_search.")
         text = self._text(name, lines)
         return ToolOutcome(text, summary=counted(len(lines), "line"))
 
@@ -140,7 +140,7 @@ class SessionsReadTool(AsyncTool[SessionsReadArguments]):
         known = {one.name for one in list_transcripts(self._folder)}
         file = next((each for each in (name, f"{name}.jsonl") if each in known), None)
         if file is None:
-            raise ToolError(f"There is no conversation {name!r}. Take a place from sessions_search.")
+            raise ToolError(f"There is no conversation {name!r}. Take one from sessions_search.")
         return spoken_around(self._folder / file, entry, around)
 
     def _text(self, name: str, spoken: list[Spoken]) -> str:

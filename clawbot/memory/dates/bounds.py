@@ -71,7 +71,7 @@ def related(found: Sequence[FoundDate], lower: str, today: date) -> list[FoundDa
 
 
 def _with_years(found: Sequence[FoundDate], lower: str) -> list[FoundDate]:
-    """Put dates into the year that stands next to them, and days into the month behind them."""
+    """Put dates into the year next to them, and days into the month behind them."""
     kept: list[FoundDate] = []
     for each in found:
         last = kept[-1] if kept else None
