@@ -15,7 +15,8 @@ from datetime import date, timedelta
 from typing import Any
 
 from clawbot.memory.dates import ranges
-from clawbot.memory.dates.ranges import Context, FoundDate, Period, Unit
+from clawbot.memory.dates.grammar import FoundDate
+from clawbot.memory.dates.ranges import Context, Period, Unit
 from clawbot.text.patterns import lazy_re
 from clawbot.text.tables import packaged_table
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from clawbot.languages.tables import Language, table
 from clawbot.memory.dates import ranges
-from clawbot.memory.dates.ranges import Context, Grammar, LanguageTable, Period, Unit
+from clawbot.memory.dates.grammar import Grammar, LanguageTable
+from clawbot.memory.dates.ranges import Context, Period, Unit
 from clawbot.text.numbers import whole_number
 
 _MONTHS_OF_PART = {"start": (1, 2), "end": (11, 12), "first": (1, 6), "second": (7, 12)}

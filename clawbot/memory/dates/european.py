@@ -14,7 +14,8 @@ from typing import Any
 from clawbot.languages.inflection import languages_of
 from clawbot.languages.tables import Language, table
 from clawbot.memory.dates import ranges
-from clawbot.memory.dates.ranges import Context, Grammar, LanguageTable, Period, Resolve, Unit, groups_of
+from clawbot.memory.dates.grammar import Grammar, LanguageTable, Resolve, groups_of
+from clawbot.memory.dates.ranges import Context, Period, Unit
 from clawbot.text.numbers import whole_number
 from clawbot.text.patterns import lazy_re
 from clawbot.text.tables import packaged_table
@@ -76,7 +77,7 @@ _BEFORE_A_MONTH = frozenset(
     {"in", "since", "until", "till", "during", "throughout", "between", "late", "early", "mid", "last", "next"}
 )
 _TWO_WEEKS, _HOURS, _HOURS_OF_DAY = ("fortnight", "quin"), ("hour", "stunde", "hora", "heure"), 24
-_NAMES_A_DATE = lazy_re(_TABLE.parts["NAMES_A_DATE"], re.IGNORECASE)
+_NAMES_A_DATE = lazy_re(_TABLE.part("NAMES_A_DATE"), re.IGNORECASE)
 _NAME_BEHIND, _LAST_WORD = re.compile(" [A-Z]"), re.compile(r"([^\W\d_]+) *$")
 _SENTENCE = lazy_re(r"(?:^|[.:!?\n])\W*$")
 _LOOKBEHIND, _LOOKBEHIND_OF_WORD, _SHORT = 14, 8, 3
@@ -174,7 +175,7 @@ class _English:
     def _away(self, groups: Mapping[str, str], when: date, step: int) -> Period | None:
         """Two weeks before or after `when`."""
         unit, count = self._amount(groups)
-        if re.fullmatch(self._table.parts["HALF"], groups["n"], re.IGNORECASE):
+        if re.fullmatch(self._table.part("HALF"), groups["n"], re.IGNORECASE):
             return ranges.away(when, "month", 6, step) if unit == "year" else None
         return ranges.away(when, unit, count, step)
 
@@ -259,7 +260,7 @@ class _English:
         """The day that a match of DAY names; None if it is none."""
         if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
             return ranges.day(date.fromisoformat(text))
-        patterns = filter(None, map(self._table.parts.get, ("DAY_MONTH", "MONTH_DAY")))
+        patterns = [self._table.part(name) for name in ("DAY_MONTH", "MONTH_DAY") if name in self._table.table["parts"]]
         found = (re.fullmatch(pattern, text.removeprefix("the "), re.IGNORECASE) for pattern in patterns)
         return next((self.day_of_month(each, context) for each in found if each), None)
 
@@ -326,7 +327,7 @@ _SHARED = frozenset({"april", "august", "september", "november"})
 def _hint() -> str:
     """Matches where a word of a date begins; the beginnings are in groups by their first letter, for speed."""
     months, seasons = MONTH_NUMBERS.keys() - _ENGLISH_MONTHS, _SEASONS.keys() - {"winter", "ete"}
-    year, of, lead = (_TABLE.parts[name] for name in ("YEAR", "OF", "LEAD"))
+    year, of, lead = map(_TABLE.part, ("YEAR", "OF", "LEAD"))
     behind_lead = rf"[ -](?:{'|'.join(_SHARED)}|{year})\b"
     groups: dict[str, list[str]] = {}
     for beginning in (

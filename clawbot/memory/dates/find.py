@@ -14,7 +14,8 @@ from clawbot.memory.dates import ranges
 from clawbot.memory.dates.bounds import holidays, related
 from clawbot.memory.dates.eastern import CHINESE, JAPANESE, KOREAN
 from clawbot.memory.dates.european import ENGLISH, EUROPEAN, may_name_a_date, without_marks
-from clawbot.memory.dates.ranges import Context, DateRule, FoundDate, Grammar, Period, Precision, Prefer, day, month
+from clawbot.memory.dates.grammar import DateRule, FoundDate, Grammar
+from clawbot.memory.dates.ranges import Context, Period, Precision, Prefer, day, month
 from clawbot.text.patterns import lazy_re
 from clawbot.text.tokens import plain_forms
 
@@ -59,7 +60,7 @@ def _year_last(match: re.Match[str], _: Context) -> Period:
 
 
 NUMERIC = Grammar(
-    [
+    lambda: [
         DateRule(
             "full",
             # A version such as 2024.1.2 has no zeros.

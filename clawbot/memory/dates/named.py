@@ -23,7 +23,8 @@ from clawbot.memory.dates.european import (
     without_marks,
 )
 from clawbot.memory.dates.find import dates_in
-from clawbot.memory.dates.ranges import Period, any_of
+from clawbot.memory.dates.grammar import any_of
+from clawbot.memory.dates.ranges import Period
 from clawbot.text.patterns import lazy_re
 from clawbot.text.tables import packaged_table
 from clawbot.text.tokens import plain_forms
