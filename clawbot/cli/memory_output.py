@@ -48,12 +48,13 @@ def search_data(result: SearchResult) -> dict[str, Any]:
 
 def hit_lines(result: SearchResult) -> Iterator[str]:
     """Yield each hit as `0.873 path:start-end`, messages as `0.873 sessions/FILE#ENTRY (You, DAY TIME)`, with
-    `(earlier)` where a later result differs; its text, how many more repeat it, and a blank line."""
+    `(earlier)` where a later result differs; its text with the list that belongs to it, how many more repeat it, and
+    a blank line."""
     if not result.hits:
         yield "No matches."
     for hit in result.hits:
         yield f"{hit.shown_score:.3f} {clean_line(_location(hit))}{' (earlier)' if hit.earlier else ''}"
-        yield clean(hit.snippet).strip("\n")
+        yield clean("\n".join((hit.snippet, *(line.text for line in hit.below)))).strip("\n")
         if hit.more is not None:
             yield f"  ({clean_line(and_more(hit.more))})"
         yield ""

@@ -25,7 +25,7 @@ from clawbot.text.visible import one_line
 from clawbot.tools.folder import well_formed
 from clawbot.tools.protocol import ToolOutcome
 
-_OF_HIT = ("path", "startLine", "endLine", "score", "snippet", "origin", "said")
+_OF_HIT = ("path", "startLine", "endLine", "score", "snippet", "origin", "said", "below")
 _MAX_PATH = 300  # characters of a path in a title
 _NUMBER = 12  # characters that the number of a line takes at most
 
@@ -267,8 +267,9 @@ def _result(hit: Hit, *, cite: bool) -> dict[str, Any]:
         found["earlier"] = True
     if hit.more is not None:
         found["more"] = and_more(hit.more)
-    if hit.above:
-        found["above"] = msgspec.to_builtins(hit.above)
+    for name, lines in (("above", hit.above), ("below", hit.below)):
+        if lines:
+            found[name] = msgspec.to_builtins(lines)
     return found
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from clawbot.config.schema_agent import AgentSettings, ToolSettings
 from clawbot.context.privacy import privacy_of
 from clawbot.errors import ClawbotError
-from clawbot.memory.values import Fallback, Hit, SearchResult
+from clawbot.memory.values import Fallback, Hit, NoteLine, SearchResult
 from clawbot.tools.memory import GET_LINES, MIN_CHARS, AgentMemory, memory_tools
 from clawbot.tools.memory_output import QUOTED, cut_at_line, fit, results_text
 from clawbot.tools.protocol import ToolOutcome
@@ -485,6 +485,15 @@ async def test_the_offline_model_answers_from_the_results() -> None:
     reply = await Talk(Files(given={"memory_search": given})).say("which port did the staging proxy use?")
     assert "`memory/2026-10-02.md:14`" in reply
     assert "8443" in reply
+
+
+async def test_the_offline_model_quotes_a_line_with_its_list() -> None:
+    steps = (NoteLine(3, "1. freeze the branch"), NoteLine(4, "2. tag it"))
+    hit = Hit("a.md", 2, 2, 0.9, "The steps of the release:", "memory", below=steps)
+    outcome = await ask(toolbox(FakeIndex(SearchResult((hit,), "hybrid", "o", "m"))), query="x")
+    reply = await Talk(Files(given={"memory_search": json.dumps(outcome.details)})).say("what are the release steps?")
+    assert "> The steps of the release: freeze the branch; tag it" in reply
+    assert "`a.md:2`" in reply
 
 
 async def test_the_offline_model_tells_why_the_index_fails() -> None:

@@ -224,10 +224,12 @@ def _lines(result: dict[str, Any]) -> Iterator[RecalledLine]:
         last = start + text.count("\n")
         end = result.get("endLine", last)
         by = clean_line(str((result.get("said") or {}).get("by") or ""))
+        items = [bare(str(line.get("text", ""))) for line in result.get("below") or () if isinstance(line, dict)]
         for at, line in enumerate(text.split("\n"), start):
             # Lines without content may be left out of a snippet.
             position = f"{path}:{at}" if end == last else f"{path}:{start}-{end}"
-            texts = "" if _NO_FACT.match(line) else bare(line)
+            leads = items and at == last
+            texts = f"{bare(line)} {'; '.join(items)}" if leads else "" if _NO_FACT.match(line) else bare(line)
             who = _SPEAKER.match(texts)
             origin = ("user" if who[1] else "agent") if who else str(result.get("origin"))
             age = (day[0] if day else "", path, at)

@@ -97,11 +97,18 @@ class Structure(Struct, frozen=True):
         found: list[ChunkRow] = []
         room = chars - len(lead.text)
         while leads(lead) and (row := self.rows.get(last + 1 + len(found))) and len(row.text) <= room:
-            if row.kind != "item" or row.heading != above or depth_of(row.flags) <= depth:
+            first = found[0] if found else row
+            is_next = depth_of(row.flags) > depth_of(first.flags) or _marker(row) == _marker(first)
+            if row.kind != "item" or row.heading != above or depth_of(row.flags) <= depth or not is_next:
                 break
             found.append(row)
             room -= len(row.text)
         return tuple(each for row in found for each in _lines_of(row))
+
+
+def _marker(row: ChunkRow) -> str:
+    """Return what tells the items of one list from those of the next: the sign, or that they are numbered."""
+    return "1" if row.text[:1].isdigit() else row.text[:1]
 
 
 def _lines_of(row: ChunkRow) -> Iterator[NoteLine]:

@@ -17,7 +17,7 @@ NOTES = {
         "  - close the hatch\n- lights off\n\nMinor remarks\n\n- paint is dry\n"
     ),
     "memory/2026-03-10.md": (
-        f"# Long\n\n- turbine by Kwan\n{PARENTS}  - rotor balanced\n\nWhy we moved:\n1. rent\n2. noise\n"
+        f"# Long\n\n- turbine by Kwan\n{PARENTS}  - rotor balanced\n\nWhy we moved:\n1. rent\n2. noise\n\n- other\n"
     ),
     "memory/2026-03-11.md": "# 错误\n\n失败页面的教训：\n1. 先备份\n2. 写测试\n   - 覆盖登录\n\n## 结束\n",
 }
