@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MAX_CANDIDATES = 200
 BY_WORDS = "No result has a score of {score:g}: these contain words of the question."
 SNIPPET_UNITS = 700
-"""Maximum length of a snippet in UTF-16 code units."""
+"""What of a chunk is compared for diversity, in UTF-16 code units: the snippet of the systems that this ranks as."""
 
 _TOKEN = lazy_re(r"\w+")
 _SHORTEST_KEYWORD = 3
@@ -75,7 +75,7 @@ class ClassicResults(Struct, frozen=True):
 
     def _hit(self, entry: ClassicEntry) -> Hit:
         row = entry.row
-        snippet = _cut(row.text, SNIPPET_UNITS)[: self.budget.chars]
+        snippet = row.text[: self.budget.chars]
         source = self.files[file_of(row.id)].source
         return Hit(
             entry.path,

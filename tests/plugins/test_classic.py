@@ -241,7 +241,8 @@ def test_a_reranker_decides_the_order(tmp_path: Path) -> None:
     assert ranking.results([1]).hits[0].snippet == ranking.texts(2)[1]
 
 
-def test_snippets_end_between_characters(tmp_path: Path) -> None:
-    searcher = Searcher(build(tmp_path / "i", notes_of("red " + "😀" * 399), CLASSIC), CLASSIC)
-    (hit,) = searcher.ask("red", min_score=0.0).hits
-    assert hit.snippet == "red " + "😀" * 348
+def test_chunks_are_shown_whole_within_the_budget(tmp_path: Path) -> None:
+    text = "red " + "😀" * 399
+    searcher = Searcher(build(tmp_path / "i", notes_of(text), CLASSIC), CLASSIC)
+    assert [hit.snippet for hit in searcher.ask("red", min_score=0.0).hits] == [text]
+    assert [hit.snippet for hit in searcher.ask("red", min_score=0.0, max_chars=9).hits] == [text[:9]]
