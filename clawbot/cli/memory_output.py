@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import tzinfo
 from types import TracebackType
 from typing import Any, Self, TextIO
@@ -16,7 +16,16 @@ import msgspec
 from clawbot.cli.output import counted, draw, write_line
 from clawbot.clock import Clock, and_more
 from clawbot.errors import ClawbotError
-from clawbot.memory.values import Hit, IndexStatus, Issue, Progress, SearchResult, SyncReport, VerifyReport
+from clawbot.memory.values import (
+    Hit,
+    IndexStatus,
+    Issue,
+    Progress,
+    ReportProgress,
+    SearchResult,
+    SyncReport,
+    VerifyReport,
+)
 from clawbot.text.sanitize import clean, clean_line
 
 LABEL = 12  # columns
@@ -290,7 +299,7 @@ class ProgressLine:
 
 def progress_line(
     clock: Clock, name: str = "", *, shown: bool
-) -> contextlib.AbstractContextManager[Callable[[Progress], None] | None]:
+) -> contextlib.AbstractContextManager[ReportProgress | None]:
     """Return a progress line on stderr, or None unless `shown`."""
     return ProgressLine(sys.stderr, clock, name=name) if shown else contextlib.nullcontext()
 

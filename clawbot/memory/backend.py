@@ -30,6 +30,7 @@ from clawbot.memory.values import (
     Excerpt,
     IndexStatus,
     Progress,
+    ReportProgress,
     SearchRequest,
     SearchResult,
     SyncReport,
@@ -122,7 +123,7 @@ class MemoryBackend(Protocol):
     async def probe(self, *, deep: bool = True) -> str:
         """Check whether everything configured is available; returns `problem`. `deep` may ask a server."""
 
-    async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
+    async def search(self, request: SearchRequest, building: ReportProgress | None = None) -> SearchResult:
         """Return the best results; `building` is called with the progress of an index that must be built first.
 
         Any text is a valid query; one without meaningful words has no results. Raises IndexUnavailableError.
@@ -140,7 +141,7 @@ class MemoryBackend(Protocol):
         Raises ForbiddenPathError, UnreadableDocumentError.
         """
 
-    async def sync(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> SyncReport:
+    async def sync(self, *, force: bool = False, progress: ReportProgress | None = None) -> SyncReport:
         """Synchronise the index with the files; `force` rebuilds it. Raises ClawbotError."""
 
     async def status(self, *, deep: bool = False) -> IndexStatus:
@@ -198,7 +199,7 @@ class FileBackend(MemoryBackend):
         document = await asyncio.to_thread(self.documents.read_path, path)
         return "" if document is None else document.text
 
-    async def sync(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> SyncReport:
+    async def sync(self, *, force: bool = False, progress: ReportProgress | None = None) -> SyncReport:
         return SyncReport()
 
     async def verify(self, *, fix: bool = False) -> VerifyReport:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import datetime as dt
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -33,6 +33,7 @@ from clawbot.memory.values import (
     Part,
     Probe,
     Progress,
+    ReportProgress,
     Reranker,
     SearchRequest,
     SearchResult,
@@ -92,7 +93,7 @@ class MemoryIndex(FileBackend):
     def built(self) -> bool:
         return self._context.db.exists()
 
-    async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
+    async def search(self, request: SearchRequest, building: ReportProgress | None = None) -> SearchResult:
         """Return the best results. Any text is a valid query; one without meaningful words has no results.
 
         Waits up to `query.wait_for_writes` for earlier writes, and adds a warning if that was not enough; after
@@ -106,7 +107,7 @@ class MemoryIndex(FileBackend):
         warnings = tuple(_hidden_warnings(self._context.library.hidden))
         return msgspec.structs.replace(result, warnings=(*result.warnings, *warnings)) if warnings else result
 
-    async def sync(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> SyncReport:
+    async def sync(self, *, force: bool = False, progress: ReportProgress | None = None) -> SyncReport:
         """Synchronise the index, vectors included, with the current files; `force` rebuilds it.
 
         Searches continue during it. Raises ClawbotError if it can't be written or is closed first.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Literal, Protocol
 
@@ -201,6 +201,10 @@ class Progress(Struct, frozen=True):
     unit: Literal["files", "pieces"]
     rate: float = 0.0
     seconds_left: float | None = None
+
+
+ReportProgress = Callable[[Progress], None]
+"""Receives the progress of a sync."""
 
 
 class SyncReport(Struct, frozen=True, kw_only=True, rename="camel"):

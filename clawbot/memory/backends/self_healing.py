@@ -25,6 +25,7 @@ from clawbot.memory.values import (
     Fallback,
     IndexStatus,
     Progress,
+    ReportProgress,
     SearchRequest,
     SearchResult,
     SyncReport,
@@ -193,7 +194,7 @@ class SelfHealingBackend(MemoryBackend):
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
-    async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
+    async def search(self, request: SearchRequest, building: ReportProgress | None = None) -> SearchResult:
         """Results within the scope of the request, of the backend or of the builtin index. Raises ClawbotError."""
         allowed = self._guard.narrowed(request)
         if allowed is None:
@@ -231,7 +232,7 @@ class SelfHealingBackend(MemoryBackend):
         except ClawbotError as error:
             return str(error)
 
-    async def sync(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> SyncReport:
+    async def sync(self, *, force: bool = False, progress: ReportProgress | None = None) -> SyncReport:
 
         async def instead(builtin: MemoryBackend) -> SyncReport:
             return replace(await builtin.sync(force=force, progress=progress), fallback=self.fallback)

@@ -83,12 +83,12 @@ class Grammar:
         """Yield the dates of `text` without overlaps; `lower` is `text` in lower case, of the same length."""
         at = 0
         asks = context.prefer == "past"
-        for hint in (self._asked_hints if asks else self._hints)(lower):
+        for hint in (self._asked_hints if asks else self._hints).finditer(lower):
             end = hint.end() if asks else hint.start() + 1
-            for start in self._starts(text, max(at, hint.start() - self._reach), end):
+            for start in self._starts.finditer(text, max(at, hint.start() - self._reach), end):
                 if start.start() < at:
                     continue
-                match = self._match(text, start.start())
+                match = self._pattern.match(text, start.start())
                 period, at = self._resolve(match, context) if match else (None, start.end())
                 if match and period:
                     yield FoundDate(match.start(), match.end(), period)
@@ -100,22 +100,22 @@ class Grammar:
         return {rule.name: rule for rule in self._make_rules()}
 
     @cached_property
-    def _hints(self) -> Callable[[str], Iterator[re.Match[str]]]:
-        return re.compile(self._hint).finditer
+    def _hints(self) -> re.Pattern[str]:
+        return re.compile(self._hint)
 
     @cached_property
-    def _asked_hints(self) -> Callable[[str], Iterator[re.Match[str]]]:
-        return re.compile(f"{self._hint}|{self._asked}").finditer
+    def _asked_hints(self) -> re.Pattern[str]:
+        return re.compile(f"{self._hint}|{self._asked}")
 
     @cached_property
-    def _starts(self) -> Callable[[str, int, int], Iterator[re.Match[str]]]:
-        return re.compile(self._start).finditer
+    def _starts(self) -> re.Pattern[str]:
+        return re.compile(self._start)
 
     @cached_property
-    def _match(self) -> Callable[[str, int], re.Match[str] | None]:
+    def _pattern(self) -> re.Pattern[str]:
         rules = self._rules.values()
         alternatives = (f"(?P<{rule.name}>{_INNER_NAME.sub('(?:', rule.pattern)})" for rule in rules)
-        return re.compile("|".join(alternatives), re.IGNORECASE).match
+        return re.compile("|".join(alternatives), re.IGNORECASE)
 
     def _resolve(self, match: re.Match[str], context: Context) -> tuple[Period | None, int]:
         """Return the days of a match, and the position to continue from."""

@@ -23,7 +23,17 @@ from clawbot.memory.store.errors import DamagedIndexError, MissingIndexError, St
 from clawbot.memory.store.locks import may_be_unsound
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.sync.synchroniser import Synchroniser, Ticket
-from clawbot.memory.values import MAX_QUERIES, Fallback, Hit, Mode, Progress, Reranker, SearchRequest, SearchResult
+from clawbot.memory.values import (
+    MAX_QUERIES,
+    Fallback,
+    Hit,
+    Mode,
+    Progress,
+    ReportProgress,
+    Reranker,
+    SearchRequest,
+    SearchResult,
+)
 from clawbot.text.interface import N_
 
 if TYPE_CHECKING:
@@ -34,6 +44,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+Jobs = SimpleQueue["Callable[[], None] | None"]
+"""The work of a thread; None ends it."""
+
 
 class OwnThreads:
     """Runs work that may hang, such as a check of a dead mount, on threads that nobody waits for. The last one that
@@ -41,7 +54,7 @@ class OwnThreads:
     """
 
     def __init__(self) -> None:
-        self._spare: SimpleQueue[Callable[[], None] | None] | None = None
+        self._spare: Jobs | None = None
         self._closed = False
 
     def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
@@ -68,7 +81,7 @@ class OwnThreads:
         jobs.put(job)
         return future
 
-    def _free(self, jobs: SimpleQueue[Callable[[], None] | None]) -> None:
+    def _free(self, jobs: Jobs) -> None:
         if self._spare is None and not self._closed:
             self._spare = jobs
         else:
@@ -81,8 +94,8 @@ class OwnThreads:
             self._spare.put(None)
 
 
-def _begin_thread() -> SimpleQueue[Callable[[], None] | None]:
-    jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+def _begin_thread() -> Jobs:
+    jobs: Jobs = SimpleQueue()
 
     def work_off() -> None:
         # The event loop was closed in between: nobody will send more work.
@@ -199,7 +212,7 @@ class Searcher:
         self._pool = pool
         self._rerank = rerank if self._query.rerank != "off" else None
 
-    async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
+    async def search(self, request: SearchRequest, building: ReportProgress | None = None) -> SearchResult:
         """Return the best results; see `MemoryIndex.search`. Raises IndexUnavailableError."""
         clock = self._context.clock
         end = clock.monotonic() + self._query.timeout
@@ -225,7 +238,7 @@ class Searcher:
             evidence=ranked.evidence if ranked and hits else "weak",
         )
 
-    async def _freshen(self, building: Callable[[Progress], None] | None) -> bool:
+    async def _freshen(self, building: ReportProgress | None) -> bool:
         """Wait for earlier writes to be indexed; returns whether some are still missing after the time limit."""
         if self._patient and await self._has_nothing_old():
             return await self._build(building)
@@ -261,7 +274,7 @@ class Searcher:
         except StoreError:
             return False
 
-    async def _build(self, progress: Callable[[Progress], None] | None) -> bool:
+    async def _build(self, progress: ReportProgress | None) -> bool:
         """Index everything, however long it takes; returns whether something is still missing."""
         ticket = self._sync.request(progress=progress)
         error = await ticket.text

@@ -97,8 +97,8 @@ class Structure(Struct, frozen=True):
         found: list[ChunkRow] = []
         room = chars - len(lead.text)
         while leads(lead) and (row := self.rows.get(last + 1 + len(found))) and len(row.text) <= room:
-            first = found[0] if found else row
-            is_next = depth_of(row.flags) > depth_of(first.flags) or _marker(row) == _marker(first)
+            top = found[0] if found else row
+            is_next = depth_of(row.flags) > depth_of(top.flags) or _marker(row) == _marker(top)
             if row.kind != "item" or row.heading != above or depth_of(row.flags) <= depth or not is_next:
                 break
             found.append(row)

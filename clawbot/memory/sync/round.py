@@ -35,7 +35,7 @@ from clawbot.memory.store.replacement import (
 )
 from clawbot.memory.store.writer import IndexWriter
 from clawbot.memory.sync.text_phase import Pace, SyncCounts, TextPhase
-from clawbot.memory.values import Issue, Progress, SyncReport
+from clawbot.memory.values import Issue, ReportProgress, SyncReport
 from clawbot.text.tokens import TOKENIZER_VERSION
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class Round:
             self._begin_rebuild(live, known, force=force)
         self._context.cache.table = self.writer.cache
 
-    def write_text(self, report: Callable[[Progress], None]) -> bool:
+    def write_text(self, report: ReportProgress) -> bool:
         """Write the text of all changed files; False if stopped. Raises StoreError."""
         if self._live is not None and not self._write(self._live, SyncCounts(), lambda progress: None):
             return False
@@ -318,7 +318,7 @@ class Round:
             self._old = IndexReader(self._context.db)
             building.inherit(self._old)
 
-    def _write(self, writer: IndexWriter, done: SyncCounts, report: Callable[[Progress], None]) -> bool:
+    def _write(self, writer: IndexWriter, done: SyncCounts, report: ReportProgress) -> bool:
         context = self._context
         listing = context.library.list()
         plan = make_plan(listing.files, writer.known(), listing.hidden)

@@ -28,7 +28,7 @@ from clawbot.memory.store.records import PendingChunk
 from clawbot.memory.store.replacement import Quarantined
 from clawbot.memory.sync.round import KnownFiles, Round
 from clawbot.memory.sync.text_phase import Pace
-from clawbot.memory.values import Progress, SyncReport
+from clawbot.memory.values import Progress, ReportProgress, SyncReport
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Ticket:
     available. Neither raises: an error is a result.
     """
 
-    def __init__(self, *, force: bool, progress: Callable[[Progress], None] | None) -> None:
+    def __init__(self, *, force: bool, progress: ReportProgress | None) -> None:
         """Needs a running event loop."""
         loop = asyncio.get_running_loop()
         self.force = force
@@ -117,7 +117,7 @@ class Synchroniser:
     def running(self) -> bool:
         return self._runner is not None and not self._runner.done()
 
-    def request(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> Ticket:
+    def request(self, *, force: bool = False, progress: ReportProgress | None = None) -> Ticket:
         """Request a sync with the current files; `force` rebuilds the index."""
         ticket = Ticket(force=force, progress=progress)
         if self._stop.is_set():
@@ -366,7 +366,7 @@ class Synchroniser:
 class _Throttle:
     """Limits the rate of progress reports, but always passes the last one of a phase."""
 
-    def __init__(self, report: Callable[[Progress], None], clock: Clock) -> None:
+    def __init__(self, report: ReportProgress, clock: Clock) -> None:
         self._report = report
         self._clock = clock
         self._next = clock.monotonic() + _REPORT_SECONDS

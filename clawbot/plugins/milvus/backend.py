@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import datetime as dt
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ from clawbot.memory.values import (
     MAX_QUERIES,
     IndexStatus,
     Progress,
+    ReportProgress,
     SearchRequest,
     SearchResult,
     Source,
@@ -125,7 +126,7 @@ class MilvusBackend(FileBackend):
             await self.connection.open()
         return self.connection.problem
 
-    async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
+    async def search(self, request: SearchRequest, building: ReportProgress | None = None) -> SearchResult:
         """See `MemoryBackend`. Waits up to `query.wait_for_writes` for own changes, in a one-shot command for as long
         as the search may take. Raises IndexUnavailableError."""
         if self._rounds.stopped:
@@ -153,7 +154,7 @@ class MilvusBackend(FileBackend):
             evidence=ranked.evidence if ranked.hits else "weak",
         )
 
-    async def sync(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> SyncReport:
+    async def sync(self, *, force: bool = False, progress: ReportProgress | None = None) -> SyncReport:
         """See `MemoryBackend`. `force` writes everything of this machine again. Raises ClawbotError."""
         if self._rounds.stopped:
             raise MilvusError("The memory is closed.")
@@ -194,7 +195,7 @@ class MilvusBackend(FileBackend):
         self._snapshot = None
         return error
 
-    async def _freshen(self, building: Callable[[Progress], None] | None) -> bool:
+    async def _freshen(self, building: ReportProgress | None) -> bool:
         """Wait for own changes to be written; whether some are still missing after the time limit."""
         if not self._search.sync.on_search or await on_thread(self._library.is_stale) is False:
             return False

@@ -18,7 +18,7 @@ from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.embeddings.embedding_text import chunk_embedding_text
 from clawbot.memory.store.errors import BusyIndexError
 from clawbot.memory.store.locks import WriterLock
-from clawbot.memory.values import Progress, SyncReport, VerifyReport
+from clawbot.memory.values import Progress, ReportProgress, SyncReport, VerifyReport
 from clawbot.plugins.milvus.collections import Collections, MilvusError
 from clawbot.plugins.milvus.connection import Connection, on_thread
 from clawbot.plugins.milvus.passages import as_rows
@@ -36,8 +36,6 @@ END_SECONDS = 0.3
 """How long closing waits for a sync to stop at its next step."""
 
 _CLOSED = "The memory was closed during a sync."
-
-OnProgress = Callable[[Progress], None]
 
 
 class Rounds:
@@ -64,7 +62,7 @@ class Rounds:
     def stopped(self) -> bool:
         return self._stop.is_set()
 
-    def request(self, *, force: bool = False, progress: OnProgress | None = None) -> asyncio.Task[SyncReport]:
+    def request(self, *, force: bool = False, progress: ReportProgress | None = None) -> asyncio.Task[SyncReport]:
         """A sync that begins after this call, shared by all who ask before it begins. `force` writes everything again.
 
         The task raises ClawbotError; it must not be cancelled by one of several callers.
@@ -124,7 +122,7 @@ class Rounds:
             self._lock.release()
             raise MilvusError(_CLOSED)
 
-    async def _round(self, *, force: bool, progress: OnProgress | None) -> SyncReport:
+    async def _round(self, *, force: bool, progress: ReportProgress | None) -> SyncReport:
         async with self._alone:
             if not force:
                 self._next = None
@@ -141,7 +139,7 @@ class Rounds:
                 self.on_progress(None)
             return msgspec.structs.replace(report, seconds=self._context.clock.monotonic() - started)
 
-    async def _synced(self, *, force: bool, progress: OnProgress | None) -> SyncReport:
+    async def _synced(self, *, force: bool, progress: ReportProgress | None) -> SyncReport:
         writer = await self._writer()
         plan = await on_thread(writer.plan)
         if force:
@@ -149,7 +147,9 @@ class Rounds:
             plan = Plan(changed=everything.files, removed=plan.removed)
         return await self._write(writer, plan, force=force, progress=progress)
 
-    async def _write(self, writer: ClaimWriter, plan: Plan, *, force: bool, progress: OnProgress | None) -> SyncReport:
+    async def _write(
+        self, writer: ClaimWriter, plan: Plan, *, force: bool, progress: ReportProgress | None
+    ) -> SyncReport:
         written = waiting = done = 0
         await on_thread(lambda: writer.collect(writer.unfinished()))
         await on_thread(lambda: writer.remove(plan.removed))
@@ -217,7 +217,7 @@ class Rounds:
             for passage in missing.block.passages
         ]
 
-    def _report(self, progress: Progress, listener: OnProgress | None) -> None:
+    def _report(self, progress: Progress, listener: ReportProgress | None) -> None:
         if listener is not None:
             listener(progress)
         self.on_progress(progress)

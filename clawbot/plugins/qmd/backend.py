@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from clawbot.memory.values import (
     IndexStatus,
     Mode,
     Probe,
-    Progress,
+    ReportProgress,
     SearchRequest,
     SearchResult,
     SourceCount,
@@ -95,7 +95,7 @@ class QmdBackend(FileBackend):
     def built(self) -> bool:
         return self._paths.index.exists()
 
-    async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
+    async def search(self, request: SearchRequest, building: ReportProgress | None = None) -> SearchResult:
         """Return the best results, after waiting for a pending update for half a second (`query.wait_for_writes`).
 
         An index that does not exist yet is built first. Raises QmdError.
@@ -110,7 +110,7 @@ class QmdBackend(FileBackend):
         mode = _MODES[self._settings.search_mode]
         return SearchResult(hits, mode, FOLDER, FOLDER, warnings=warnings, evidence=evidence)
 
-    async def sync(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> SyncReport:
+    async def sync(self, *, force: bool = False, progress: ReportProgress | None = None) -> SyncReport:
         """Update qmd's index, and its vectors if the search mode wants them. Raises QmdError."""
         report = await asyncio.shield(self._follower.begin(force=force))
         if self._embeds:
