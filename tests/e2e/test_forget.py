@@ -22,6 +22,7 @@ def test_what_was_said_in_a_talk_that_ended_is_forgotten_for_good(machine: Machi
     chat.wait_for("kept: memory/")
     chat.send("/quit", "enter")
     assert chat.wait_end() == 0
+    machine.run("memory", "index")
     for words in ("xylophonia", "花生酱冰淇淋"):
         assert machine.run("memory", "search", words).stdout != "No matches.\n"
         dry = machine.run("memory", "forget", words, "--transcripts", "--dry-run")
