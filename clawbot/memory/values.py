@@ -93,6 +93,11 @@ class NoteLine(Struct, frozen=True):
     text: str
 
 
+def indentation(above: Iterable[NoteLine]) -> str:
+    """Return the blanks before a line that belongs to `above`: one for each that is no heading."""
+    return " " * sum(not line.text.startswith("#") for line in above)
+
+
 class Hit(Struct, frozen=True, rename="camel"):
     """A result: lines `start_line` to `end_line` (from 1, inclusive) of `path`, and their text.
 
@@ -100,7 +105,7 @@ class Hit(Struct, frozen=True, rename="camel"):
     speaker and time of the best one. `origin` is the author. `earlier`: another result
     differs on the same subject, for a later day. `more`: results with the same content that it represents. `above`:
     the headings, the lead line and the items that it belongs to, outermost first; `below`: the list
-    that belongs to it. Both are context, and in no snippet.
+    that belongs to it, indented. Both are context, and in no snippet.
     """
 
     path: str

@@ -18,7 +18,7 @@ from msgspec import Struct, field, structs
 
 from clawbot.clock import and_more
 from clawbot.memory.documents.days import day_of
-from clawbot.memory.values import Excerpt, Fallback, Hit, NoteLine, SearchResult, without_copies
+from clawbot.memory.values import Excerpt, Fallback, Hit, NoteLine, SearchResult, indentation, without_copies
 from clawbot.text.interface import N_
 from clawbot.text.sanitize import without_controls
 from clawbot.text.visible import one_line
@@ -144,13 +144,14 @@ def _lines(hit: Hit, above: Sequence[NoteLine], below: Sequence[NoteLine]) -> di
     """Return the lines of `hit` by number, below those of `above` and before those of `below`; a quoted line begins
     with its number or a blank, so that no text of a note can pass for a title or a remark."""
     found: dict[float, str] = {}
-    depth = 0
-    for line in above:
-        if line.text.startswith("#") and not _LETTER.search(line.text):
-            continue  # A day or a time: the title has the one, and a line its number.
-        found[line.line] = f"{'  ' * depth}{line.line}: {_plain(line.text)}"
-        depth += not line.text.startswith("#")
-    found.update((line.line, f"{'  ' * depth}{line.line}: {_plain(line.text)}") for line in below)
+    # Of a day or a time, the title has the one, and a line its number.
+    shown = [line for line in above if not line.text.startswith("#") or _LETTER.search(line.text)]
+    for at, line in enumerate(shown):
+        found[line.line] = f"{indentation(shown[:at])}{line.line}: {_plain(line.text)}"
+    for line in below:
+        text = line.text.lstrip(" ")
+        found[line.line] = f"{line.text.removesuffix(text)}{line.line}: {_plain(text)}"
+    indent = indentation(above)
     lines = [(number, text) for number, text in enumerate(hit.snippet.split("\n")) if text.strip()]
     # Where lines were left out, only the first number is known.
     is_exact = hit.said is None and hit.snippet.count("\n") == hit.end_line - hit.start_line
@@ -158,7 +159,7 @@ def _lines(hit: Hit, above: Sequence[NoteLine], below: Sequence[NoteLine]) -> di
         has_number = hit.said is None and (is_exact or not at)
         mark = f"{hit.start_line + offset}: " if has_number else "  "
         last = hit.start_line + (offset if is_exact else offset / 1_000)
-        found[last] = f"{'  ' * depth}{mark}{_plain(text)}"
+        found[last] = f"{indent}{mark}{_plain(text)}"
     remarks = (["earlier: a later note differs"] if hit.earlier else []) + ([and_more(hit.more)] if hit.more else [])
     if lines and remarks:
         found[last] += f" ({'; '.join(remarks)})"

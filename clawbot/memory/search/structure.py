@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from clawbot.memory.search.protocols import ChunkReader
 from clawbot.memory.store.records import ChunkRow, depth_of
-from clawbot.memory.values import NoteLine
+from clawbot.memory.values import NoteLine, indentation
 
 BELOW = 12
 """Chunks read below a heading or a lead line."""
@@ -90,7 +90,7 @@ class Structure(Struct, frozen=True):
 
     def below(self, first: int, last: int, chars: int) -> tuple[NoteLine, ...]:
         """Return the list that belongs to the lines `first` to `last` and follows them, at most `chars` characters with
-        the line that leads it."""
+        the line that leads it. Each line is indented by a blank for the lead line and each item above it."""
         lead = self.rows[first if leads(self.rows[first]) else last]
         above = lead.id if lead.kind == "heading" else lead.heading
         depth = depth_of(lead.flags) if lead.kind == "item" else -1
@@ -103,7 +103,7 @@ class Structure(Struct, frozen=True):
                 break
             found.append(row)
             room -= len(row.text)
-        return tuple(each for row in found for each in _lines_of(row))
+        return tuple(each for row in found for each in _lines_of(row, indentation(self.above(row.id))))
 
 
 def _marker(row: ChunkRow) -> str:
@@ -111,5 +111,6 @@ def _marker(row: ChunkRow) -> str:
     return "1" if row.text[:1].isdigit() else row.text[:1]
 
 
-def _lines_of(row: ChunkRow) -> Iterator[NoteLine]:
-    return (NoteLine(row.start_line + at, text) for at, text in enumerate(row.text.split("\n")) if text.strip())
+def _lines_of(row: ChunkRow, indent: str) -> Iterator[NoteLine]:
+    lines = enumerate(row.text.split("\n"), row.start_line)
+    return (NoteLine(number, indent + text) for number, text in lines if text.strip())

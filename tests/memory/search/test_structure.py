@@ -33,5 +33,5 @@ def test_a_result_knows_what_it_belongs_to(
     assert [line.text for line in hit.above] == above
     assert [line.text for line in hit.below] == below
     text = NOTES[hit.path].split("\n")
-    assert all(text[line.line - 1].strip() == line.text for line in (*hit.above, *hit.below))
+    assert all(text[line.line - 1].strip() == line.text.strip() for line in (*hit.above, *hit.below))
     reader.close()
