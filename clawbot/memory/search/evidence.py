@@ -69,8 +69,8 @@ def ahead_of_others(scores: Floats) -> float:
     return float(scores.max() - numpy().partition(scores, at)[at])
 
 
-def evidence_of(best: BestLines, wording: Wording, mode: Mode, cosine: float) -> Evidence:
-    """Return how far the best lines answer one wording; `cosine` is its best."""
+def evidence_of(best: BestLines, wording: Wording, mode: Mode, cosine: float, *, of_days: bool) -> Evidence:
+    """Return how far the best lines answer one wording; `cosine` is its best. `of_days`: some are of its days."""
     question = wording.question
     asked = " ".join(word.match for word in question.wanted)
     weights = WEIGHTS.get((mode, not asked.isascii() and CJK_RUN.search(asked) is not None))
@@ -82,7 +82,7 @@ def evidence_of(best: BestLines, wording: Wording, mode: Mode, cosine: float) ->
     strength += weights.ahead * best.ahead
     if strength < weights.weak:
         # Notes of a day that is asked for are found by their date.
-        return "fair" if question.days and missing < MAX_MISSING else "weak"
+        return "fair" if of_days and (question.names_nothing or missing < MAX_MISSING) else "weak"
     is_strong = strength >= weights.strong and _is_in_one_line(best, wording)
     return "strong" if is_strong else "fair"
 

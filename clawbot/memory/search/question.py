@@ -19,7 +19,7 @@ from clawbot.memory.lexicon import Expansion
 from clawbot.memory.search.protocols import StopCheck
 from clawbot.text.language import CJK
 from clawbot.text.patterns import lazy_re
-from clawbot.text.query import Query, Term, any_of, parse_query
+from clawbot.text.query import Term, any_of, parse_query
 from clawbot.text.tokens import fts_quote, plain_forms, spread_text
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ class Question(Struct, frozen=True):
     """A parsed question. `speakers` are ids of the index; `days` are the periods that the question names.
 
     `words` are the spellings in `wanted`, the question's own first, `names` the expressions of capitalised ones.
-    `unfinished`: its last word is still being typed. `only_days`: it asks for all that is of its days.
-    `asks_order`: it asks what came before what.
+    `unfinished`: its last word is still being typed. `only_days`: it asks for all that is of its days, and names at
+    most one thing; `names_nothing`: not even one. `asks_order`: it asks what came before what.
     """
 
     wanted: tuple[WantedWord, ...]
@@ -77,6 +77,7 @@ class Question(Struct, frozen=True):
     unfinished: bool = False
     names: frozenset[str] = frozenset()
     only_days: bool = False
+    names_nothing: bool = False
     asks_order: bool = False
 
 
@@ -98,7 +99,8 @@ def understand(
     days = dates_in(text, today, prefer="past")
     rest = _without(text, (each.text for each in days))
     query = parse_query(rest)
-    only_days = bool(days) and _asks_for_all(rest, query)
+    left = parse_query(_DOING.sub(" ", rest.lower()))
+    only_days = bool(days) and (left.is_little or len(left.content_words) + 2 * len(query.names) <= 1)
     if only_days and query.is_little:
         query = parse_query(" ".join(each.text for each in days))
     terms = query.terms or parse_query(text).terms
@@ -112,15 +114,9 @@ def understand(
     words = (*(term.text for term in others or terms), *spelled)
     asks_when, asks_number, asks_order = (ask.search(text) is not None for ask in (_WHEN, _HOW_MANY, _IN_ORDER))
     names = frozenset(fts_quote(name.lower()) for name in query.names)
-    return Question(
-        wanted, frozenset(named), days, asks_when, asks_number, words, bool(begun), names, only_days, asks_order
-    )
-
-
-def _asks_for_all(rest: str, query: Query) -> bool:
-    """Return whether the `rest` of a question beside its days names at most one thing."""
-    left = parse_query(_DOING.sub(" ", rest.lower()))
-    return left.is_little or len(left.content_words) + 2 * len(query.names) <= 1
+    nothing = only_days and left.is_little
+    asked = wanted, frozenset(named), days, asks_when, asks_number, words, bool(begun), names
+    return Question(*asked, only_days, nothing, asks_order)
 
 
 def _without(text: str, wordings: Iterable[str]) -> str:

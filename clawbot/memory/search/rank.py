@@ -199,10 +199,11 @@ class LineRanking:
         return RankedLines(table.ids[positions].tolist(), shares, partial, asked, evidence=best_of(grades))
 
     def _grade(self, best: BestLines, found: _Evidence) -> Evidence:
+        of_days = bool(found.support.of_days[best.positions].any())
         if found.near is None:
-            return evidence_of(best, found.wording, "fts-only", 0.0)
+            return evidence_of(best, found.wording, "fts-only", 0.0, of_days=of_days)
         mode: Mode = "hybrid" if self._weights.term else "vector-only"
-        return evidence_of(best, found.wording, mode, float(found.near.own.max(initial=0)))
+        return evidence_of(best, found.wording, mode, float(found.near.own.max(initial=0)), of_days=of_days)
 
     def _table(self, wordings: Sequence[Wording]) -> tuple[LineTable, Ids | None, Sequence[VectorScores | None]]:
         """The candidate lines, the positions of those to rank (None: the promising ones), and for each wording the

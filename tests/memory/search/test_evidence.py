@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from clawbot.memory.search import engine
 from clawbot.memory.search.vector_scores import VectorScores
 from tests.memory.search.notes import Searcher, build
+from tests.tables import load_table
 
 SUBJECTS = ["garden", "invoice", "river", "bicycle", "kettle", "lantern", "ferry", "museum", "orchard", "violin"]
 VERBS = ["painted", "repaired", "visited", "sold", "moved", "counted"]
@@ -110,3 +112,12 @@ def test_a_search_knows_whether_the_notes_probably_have_an_answer(tmp_path: Path
     allowed = {"found": ("strong", "fair"), "strong": ("strong",), "weak": ("weak",)}
     found = {text: searcher.ask(text, vectors=vectors).evidence for _, text in rows}
     assert {text: grade for grade, text in rows if found[text] not in allowed[grade]} == {}
+
+
+@pytest.mark.parametrize("vectors", [True, False])
+@pytest.mark.parametrize(("text", "grades"), load_table(__file__, "of_days"))
+def test_notes_of_the_days_that_are_asked_for_are_evidence(
+    tmp_path: Path, text: str, grades: list[str], vectors: bool
+) -> None:
+    searcher = Searcher(build(tmp_path / "index.sqlite", NOTES))
+    assert searcher.ask(text, vectors=vectors, today=date(2026, 3, 20)).evidence in grades
