@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from clawbot.languages.stems import stem
 from clawbot.languages.tables import pattern_in, words_in
-from clawbot.memory.dates.european import FULL_MONTHS, WEEKDAY_NUMBERS, without_marks
+from clawbot.memory.dates.european import FULL_MONTHS, MONTH_NUMBERS, WEEKDAY_NUMBERS, without_marks
 from clawbot.text.language import CALENDAR_WORDS, CJK, FOREIGN_STOP_WORDS, SHARED_STOP_WORDS, STOP_WORDS
 from clawbot.text.patterns import lazy_re
 from clawbot.text.query import base_of, cjk_found, token_pattern
@@ -23,12 +23,14 @@ FEWEST, MOST, LONGEST, CLAUSES = 2, 0.5, 300, 4
 
 _LITTLE = STOP_WORDS | FOREIGN_STOP_WORDS | SHARED_STOP_WORDS | {"user", "assistant"}
 _DAYS = frozenset({*CALENDAR_WORDS, *FULL_MONTHS, *WEEKDAY_NUMBERS})
-_COUNTS = frozenset(words_in("values", "en"))
+_MONTHS = frozenset({*MONTH_NUMBERS, "may"})
+_COUNTS = words_in("values")
 _HAN_VALUE = lazy_re(pattern_in("value", "zh"))
 _NUMBER = lazy_re(r"[vV]?\d")
-_TIME = lazy_re(rf"(?i:\.?\s*(?:{pattern_in('unit_of_time')}|uhr\b|[ap]m\b|h\b|(?:{'|'.join(sorted(_DAYS))})\b))")
+_TIME = lazy_re(
+    rf"(?i:\.?\s*(?:{pattern_in('unit_of_time')}|uhr\b|[ap]m\b|h\b|(?:{'|'.join(sorted(_DAYS | _MONTHS))})\b))"
+)
 _AT = lazy_re(r"(?i:\b(?:at|um|a las?|à)\s*$)")
-_UNIT = lazy_re(r"\s*([%€$£]|[^\W\d_]+)")
 _NEXT_TO = lazy_re(r"[\s*_`\"']*")
 _MARKER = lazy_re(rf"\s*(?:(?:[-*+]|\d+[.)])\s+(?:\[ \]\s+)?)?(?:(?:user|assistant):\s*|{pattern_in('role', 'zh')})?")
 _CLAUSE = lazy_re(
@@ -118,9 +120,9 @@ def _is_update(old: _Topic, new: _Topic) -> bool:
         return False
     if differing := _differing_sorts(old, new):
         return _is_same_thing(old, new, differing)
-    if old.values == new.values and old.denies != new.denies:
+    if old.values == new.values and old.denies != new.denies and common == old.names:
         is_enough = len(common) >= FEWEST or (new.changes and bool(old.values))
-        return is_enough and common == old.names and len(new.names - common) <= 1
+        return is_enough and len(new.names - common) <= 1
     if not (old.stated - new.stated and new.stated - old.stated) or (old.values and new.values):
         return False
     if new.changes:
@@ -144,7 +146,7 @@ def _is_same_thing(old: _Topic, new: _Topic, differing: frozenset[str]) -> bool:
     # Without a verb, a day or time is that of an event, and so is a number in the middle.
     if not states and not (old.ends and new.ends and "number" in differing):
         return False
-    is_enough = len(common) >= FEWEST or states
+    is_enough = len(old.subject & new.subject) >= FEWEST or states
     return fewer <= more and len(extra) <= 1 and is_enough and extra.isdisjoint(old.proper | new.proper)
 
 
@@ -163,11 +165,10 @@ def _topics(line: str) -> tuple[_Topic, ...]:
     """Return the topics of the clauses of a line; none for headings, questions, and lines too long for one thing."""
     if len(line) > LONGEST or line.startswith(("#", "|")) or line.rstrip().endswith(("?", "？")):
         return ()
-    text = plain_forms(line)
-    start = found.end() if (found := _MARKER.match(text)) else 0
-    reports, changes, things = _REPORTS.search(text, start) is not None, False, frozenset[str]()
+    text = _MARKER.sub("", plain_forms(line), count=1)
+    reports, changes, things = _REPORTS.search(text) is not None, False, frozenset[str]()
     topics: list[_Topic] = []
-    for clause in [part for part in _CLAUSE.split(text[start:]) if part][:CLAUSES]:
+    for clause in [part for part in _CLAUSE.split(text) if part][:CLAUSES]:
         # A change announced before, and the number of a thing, hold for what follows.
         changes = changes or _CHANGES.search(clause) is not None
         topic = _topic(clause, reports=reports, changes=changes, things=things)
@@ -179,7 +180,8 @@ def _topics(line: str) -> tuple[_Topic, ...]:
 
 
 def _topic(text: str, *, reports: bool, changes: bool, things: frozenset[str]) -> _Topic | None:
-    states = [each.end() for each in _STATES.finditer(text)]
+    found = list(_STATES.finditer(text))
+    states = [each.end() for each in found]
     into = [each.end() for each in _INTO.finditer(text)] if changes else []
     split = max((end for end in (*states, *into) if text[end:].strip()), default=len(text))
     names, proper, stated, values = set[str](things), set[str](), set[str](), set[tuple[str, str]]()
@@ -209,8 +211,10 @@ def _topic(text: str, *, reports: bool, changes: bool, things: frozenset[str]) -
     if not names:
         return None
     denies = _DENIES.search(text) is not None
+    # One word before a colon labels an entry, it names no thing.
+    says = len(names - stated) >= FEWEST or any(each[0] not in ":：" for each in found)
     sets = (frozenset(names), frozenset(proper), frozenset(stated), frozenset(values))
-    return _Topic(*sets, changes, reports, denies, bool(states), ends)
+    return _Topic(*sets, changes, reports, denies, bool(states) and says, ends)
 
 
 def _blank(found: re.Match[str]) -> str:

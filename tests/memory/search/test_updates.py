@@ -20,6 +20,7 @@ from clawbot.memory.values import SearchRequest
 from tests.memory.search.notes import TODAY, Searcher, build
 
 PAIRS = Path(__file__).with_name("updates.tsv")
+LOGS = Path(__file__).with_name("log_pairs.tsv")
 OLD, NEW, NEWER = date(2026, 3, 1), date(2026, 5, 2), date(2026, 9, 1)
 
 
@@ -122,6 +123,13 @@ def test_most_marks_are_right_and_most_updates_marked(half: str) -> None:
     sys.stdout.write(f"half {half}: precision {precision:.3f}, recall {recall:.3f} of {found.total()} pairs\n")
     assert found.total() == 100
     assert (precision >= 0.9, recall >= 0.7) == (True, True)
+
+
+@pytest.mark.parametrize("label", ["update", "other"])
+def test_of_lines_of_logs_only_what_is_replaced_is_marked(label: str) -> None:
+    rows = [row.split("\t")[1:] for row in LOGS.read_text(encoding="utf-8").splitlines() if row.startswith(label)]
+    marked = [pair for pair in rows if newest_first([Statement(pair[0], OLD), Statement(pair[1], NEW)]).earlier]
+    assert marked == (rows if label == "update" else [])
 
 
 def test_an_undated_statement_follows_the_one_that_it_differs_from() -> None:
