@@ -127,7 +127,10 @@ def _is_update(old: _Topic, new: _Topic) -> bool:
         return False
     if new.changes:
         shared = old.subject & new.subject
-        return bool(shared) and len(shared) >= min(len(old.subject), len(new.subject)) * MOST
+        least = min(len(old.subject), len(new.subject))
+        # A Chinese word is several pairs of characters.
+        is_enough = sum(1 if name.isascii() else 0.5 for name in shared) >= FEWEST or old.subject == new.subject
+        return bool(shared) and is_enough and len(shared) >= least * MOST
     is_key = old.line - old.stated == new.line - new.stated and len(old.subject) >= FEWEST
     return is_key and old.states and new.states
 
