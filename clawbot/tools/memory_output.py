@@ -27,7 +27,7 @@ from clawbot.tools.protocol import ToolOutcome
 
 _OF_HIT = ("path", "startLine", "endLine", "score", "snippet", "origin", "said", "below")
 _MAX_PATH = 300  # characters of a path in a title
-_NUMBER = 12  # characters that the number of a line takes at most
+_NUMBER = 12  # characters by which a hit that is too long is cut, each time
 
 
 def card_of(answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,11 +177,17 @@ def fit(result: SearchResult, chars: int) -> Page:
     page = Page()
     room = chars - len(QUOTED) - len(_remarks(result, len(result.hits))) - len("\n\n\n\n")
     for hit in without_copies(result.hits):
-        if not page.add(hit, room - page.chars) and not page.shown:
-            part = cut_at_line(hit.snippet, max(room - len(_title(hit)) - _NUMBER, 1))
+        is_first = not page.shown
+        if page.add(hit, room - page.chars) or not is_first:
+            continue
+        page.is_cut = True
+        chars = room
+        while not page.shown:
+            chars -= _NUMBER
+            part = cut_at_line(hit.snippet, max(chars, 1))
             end = hit.start_line + part.count("\n")
-            page.add(structs.replace(hit, snippet=part, end_line=end, above=(), below=(), more=None), sys.maxsize)
-            page.is_cut = True
+            part_of = structs.replace(hit, snippet=part, end_line=end, above=(), below=(), more=None)
+            page.add(part_of, room if chars > 1 else sys.maxsize)
     return page
 
 

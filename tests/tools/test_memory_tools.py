@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clawbot.config.schema_agent import AgentSettings, ToolSettings
@@ -238,15 +238,23 @@ LINES = st.text(alphabet=st.sampled_from('a"\n\x01好#: -'), max_size=300)
 
 
 @given(st.lists(LINES, max_size=6), st.integers(min_value=MIN_CHARS, max_value=3_000))
+@example(["a\n" * 140], 500)
 def test_an_answer_keeps_to_its_budget_and_quotes_no_line_bare(texts: list[str], budget: int) -> None:
-    hits = tuple(Hit(f"n{at // 2}.md", 10 * at + 1, 10 * at + 1, 1.0, text, "memory") for at, text in enumerate(texts))
+    above = NoteLine(3, "- parent"), NoteLine(4, "- child")
+    hits = tuple(
+        Hit(f"n{at // 2}.md", 10 * at + 5, 10 * at + 5 + text.count("\n") * (at % 2 == 0), 1.0, text, "memory")
+        for at, text in enumerate(texts)
+    )
+    hits = tuple(
+        msgspec.structs.replace(hit, earlier=budget % 2 == 0, above=above[: len(hit.snippet) % 3]) for hit in hits
+    )
     result = SearchResult(hits, "hybrid", "o", "m")
     page = fit(result, budget)
     text = results_text(result, page)
     assert len(text) <= budget
     assert bool(page.shown) == bool(hits)
     lines = text.splitlines()[2:-2] if page.shown else []
-    assert all(re.match(r"\d+: |  |n\d\.md|$", line) for line in lines)
+    assert all(re.match(r" *\d+: |  |n\d\.md|$", line) for line in lines)
 
 
 def test_a_line_is_cut_only_when_it_is_the_first() -> None:
