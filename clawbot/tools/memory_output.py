@@ -175,20 +175,25 @@ def fit(result: SearchResult, chars: int) -> Page:
     """Return the best hits of `result` that fit into an answer of `chars` characters, each once. The first one is cut
     if it is too long."""
     page = Page()
-    room = chars - len(QUOTED) - len(_remarks(result, len(result.hits))) - len("\n\n\n\n")
+    room = _room(result, result.hits, chars)
     for hit in without_copies(result.hits):
         is_first = not page.shown
         if page.add(hit, room - page.chars) or not is_first:
             continue
         page.is_cut = True
-        chars = room
+        left = alone = _room(result, [hit], chars)
         while not page.shown:
-            chars -= _NUMBER
-            part = cut_at_line(hit.snippet, max(chars, 1))
+            left -= _NUMBER
+            part = cut_at_line(hit.snippet, max(left, 1))
             end = hit.start_line + part.count("\n")
             part_of = structs.replace(hit, snippet=part, end_line=end, above=(), below=(), more=None)
-            page.add(part_of, room if chars > 1 else sys.maxsize)
+            page.add(part_of, alone if left > 1 else sys.maxsize)
     return page
+
+
+def _room(result: SearchResult, shown: Sequence[Hit], chars: int) -> int:
+    """Return the characters for blocks in an answer of `chars`, if it shows `shown`."""
+    return chars - len(QUOTED) - len(_remarks(result, shown, len(result.hits))) - len("\n\n\n\n")
 
 
 def cut_at_line(text: str, limit: int) -> str:
@@ -211,18 +216,18 @@ _ADVICE = {
 def results_text(result: SearchResult, page: Page) -> str:
     """Return the answer to a search as text: the quotes, and what was searched and how to go on."""
     parts = (QUOTED, page.text()) if page.shown else ()
-    return "\n\n".join((*parts, _remarks(result, len(result.hits) - len(page.shown))))
+    return "\n\n".join((*parts, _remarks(result, page.shown, len(result.hits) - len(page.shown))))
 
 
-def _remarks(result: SearchResult, left_out: int) -> str:
+def _remarks(result: SearchResult, shown: Sequence[Hit], left_out: int) -> str:
     remarks = list(_notes_of_search({"results": result.hits, "partial": result.partial}))
     remarks += [result.fallback.in_words] if result.fallback else []
     remarks += [f"Searched by {_SEARCHED[result.mode]}."]
     remarks += [f"Evidence: {_ADVICE[result.evidence]}."] if result.hits else []
     remarks += [well_formed(note) for note in result.warnings]
     remarks += [_left_out(left_out)] if left_out else []
-    remarks += ["memory_get reads the lines around a number"] if any(hit.said is None for hit in result.hits) else []
-    remarks += ["sessions_read reads around sessions/FILE#ENTRY"] if any(hit.said for hit in result.hits) else []
+    remarks += ["memory_get reads the lines around a number"] if any(hit.said is None for hit in shown) else []
+    remarks += ["sessions_read reads around sessions/FILE#ENTRY"] if any(hit.said for hit in shown) else []
     return " ".join(f"{remark.rstrip('.')}." for remark in remarks)
 
 

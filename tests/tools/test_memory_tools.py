@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from clawbot.config.schema_agent import AgentSettings, ToolSettings
 from clawbot.context.privacy import privacy_of
 from clawbot.errors import ClawbotError
-from clawbot.memory.values import Fallback, Hit, NoteLine, SearchResult
+from clawbot.memory.values import Fallback, Hit, MessageRef, NoteLine, SearchResult
 from clawbot.tools.memory import GET_LINES, MIN_CHARS, AgentMemory, memory_tools
 from clawbot.tools.memory_output import QUOTED, cut_at_line, fit, results_text
 from clawbot.tools.protocol import ToolOutcome
@@ -255,6 +255,17 @@ def test_an_answer_keeps_to_its_budget_and_quotes_no_line_bare(texts: list[str],
     assert bool(page.shown) == bool(hits)
     lines = text.splitlines()[2:-2] if page.shown else []
     assert all(re.match(r" *\d+: |  |n\d\.md|$", line) for line in lines)
+
+
+def test_a_message_of_a_conversation_fits_the_least_budget() -> None:
+    spoken = MessageRef("66059b9b", "agent", datetime(2026, 3, 5, 14, 2, tzinfo=UTC))
+    path = "sessions/bd4ade84-a8d9-42f6-a1a9-62f820a76035.jsonl"
+    said = Hit(path, 6, 6, 1.0, "Assistant: " + "the sailboat " * 40, "sessions", said=spoken)
+    result = SearchResult((said, Hit("a.md", 1, 1, 0.9, "- a sailboat", "memory")), "hybrid", "o", "m")
+    text = results_text(result, fit(result, MIN_CHARS))
+    assert len(text) <= MIN_CHARS
+    assert "Assistant:" in text
+    assert "memory_get" not in text
 
 
 def test_a_line_is_cut_only_when_it_is_the_first() -> None:
