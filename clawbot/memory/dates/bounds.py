@@ -51,6 +51,7 @@ _HOLIDAY_NAMES = "|".join(
 _HOLIDAY = lazy_re(rf"(?<![a-zà-ÿ])(?:{_HOLIDAY_NAMES})(?![a-zà-ÿ])")
 _INSIDE, _YEAR_NUMBER = lazy_re(_WORDS["inside"]), re.compile(r"\d{4}")
 _DAY_NUMBER = re.compile(r"(?<!\d)\d\d?(?:st|nd|rd|th|\.|er)?\Z")
+_LONE_DAY = lazy_re(rf"{_BETWEEN}\d\d?(?:st|nd|rd|th|\.|er|[日号號일])?")
 _YEAR_BEHIND = re.compile(r",? (?:of |del? )?(?P<y>(?:19|20)\d\d)\b")
 
 
@@ -200,8 +201,14 @@ def _joined_to(each: FoundDate, following: FoundDate, lower: str, *, has_opening
 
 
 def _in_order(each: FoundDate, following: FoundDate, lower: str, today: date) -> tuple[date, date]:
-    """Return the first and the last day of a range; without a week or a year the last one was not before the first."""
+    """Return the first and the last day of a range; without a week or a year the last one was not before the first,
+    and a day without a month is of the other's."""
     first, last = each.period.start, following.period.end
+    is_lone, is_last_lone = (_LONE_DAY.fullmatch(lower, part.start, part.end) is not None for part in (each, following))
+    if is_lone and not is_last_lone:
+        first = ranges.month_of(last, -(first.day > last.day)).start.replace(day=first.day)
+    elif is_last_lone and not is_lone:
+        last = ranges.month_of(first, first.day > last.day).start.replace(day=last.day)
     if _WEEKDAY.search(lower, following.start, following.end) and not 0 <= (last - first).days < _A_WEEK:
         later = first + timedelta((last - first).days % _A_WEEK)
         return (first, later) if later <= today else (last - (later - first), last)
