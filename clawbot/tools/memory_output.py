@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -110,8 +110,9 @@ class Page(Struct):
         title = _title(hit)
         known = self.sections.get(title, {})
         for above, below in dict.fromkeys(((hit.above, hit.below), (hit.above, ()), ((), ()))):
-            lines = {number: text for number, text in _lines(hit, above, below).items() if number not in known}
-            chars = sum(len(text) + 1 for text in lines.values()) + (0 if known else len(title) + 2)
+            lines = dict(_unknown(known, _lines(hit, above, below), range(hit.start_line, hit.end_line + 1)))
+            chars = sum(len(text) + 1 - len(known.get(number, "")) for number, text in lines.items())
+            chars += 0 if known else len(title) + 2
             if chars <= room:
                 self.sections.setdefault(title, {}).update(lines)
                 self.shown.append(hit)
@@ -123,6 +124,20 @@ class Page(Struct):
         """Return the blocks, each with its title, separated by blank lines."""
         blocks = ([title, *(text for _, text in sorted(lines.items()))] for title, lines in self.sections.items())
         return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def _unknown(
+    known: Mapping[float, str], lines: Mapping[float, str], own: Container[float]
+) -> Iterator[tuple[float, str]]:
+    """Yield those of `lines` that tell more than the `known` ones: a new line, one of the hit's `own` with a remark or
+    with its end, or another part of a long one."""
+    texts = {number: " ".join(text.split()) for number, text in known.items()}
+    for number, text in lines.items():
+        shown, new = texts.get(number, ""), " ".join(text.split())
+        if not shown or (number in own and new.startswith(shown) and new != shown):
+            yield number, text
+        elif number in own and not any(each.startswith(new) for each in texts.values()):
+            yield number + len(known) / 1_000, text
 
 
 def _title(hit: Hit) -> str:

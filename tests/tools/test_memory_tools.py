@@ -257,6 +257,21 @@ def test_an_answer_keeps_to_its_budget_and_quotes_no_line_bare(texts: list[str],
     assert all(re.match(r" *\d+: |  |n\d\.md|$", line) for line in lines)
 
 
+def test_a_line_that_is_known_is_shown_again_where_a_hit_tells_more() -> None:
+    above = NoteLine(2, "- a long line that begins so"), NoteLine(3, "- rent: 640")
+    first = Hit("a.md", 4, 4, 1.0, "- child", "memory", above=above)
+    part = Hit("a.md", 2, 2, 0.9, "… and ends in Zanzibar", "memory")
+    rent = Hit("a.md", 3, 3, 0.8, "- rent: 640", "memory", earlier=True, above=above[:1])
+    result = SearchResult((first, part, rent, part), "hybrid", "o", "m")
+    assert fit(result, 4_000).text().splitlines() == [
+        "a.md",
+        "2: - a long line that begins so",
+        "2: … and ends in Zanzibar",
+        " 3: - rent: 640 (earlier: a later note differs)",
+        "  4: - child",
+    ]
+
+
 def test_a_message_of_a_conversation_fits_the_least_budget() -> None:
     spoken = MessageRef("66059b9b", "agent", datetime(2026, 3, 5, 14, 2, tzinfo=UTC))
     path = "sessions/bd4ade84-a8d9-42f6-a1a9-62f820a76035.jsonl"
