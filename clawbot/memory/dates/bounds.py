@@ -51,7 +51,7 @@ _HOLIDAY_NAMES = "|".join(
 _HOLIDAY = lazy_re(rf"(?<![a-zà-ÿ])(?:{_HOLIDAY_NAMES})(?![a-zà-ÿ])")
 _INSIDE, _YEAR_NUMBER = lazy_re(_WORDS["inside"]), re.compile(r"\d{4}")
 _DAY_NUMBER = re.compile(r"(?<!\d)\d\d?(?:st|nd|rd|th|\.|er)?\Z")
-_LONE_DAY = lazy_re(rf"{_BETWEEN}\d\d?(?:st|nd|rd|th|\.|er|[日号號일])?")
+_LONE_DAY = lazy_re(_BETWEEN + _WORDS["number"])
 _YEAR_BEHIND = re.compile(r",? (?:of |del? )?(?P<y>(?:19|20)\d\d)\b")
 
 
