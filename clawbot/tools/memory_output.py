@@ -129,7 +129,7 @@ class Page(Struct):
 def _unknown(
     known: Mapping[float, str], lines: Mapping[float, str], own: Container[float]
 ) -> Iterator[tuple[float, str]]:
-    """Yield those of `lines` that tell more than the `known` ones: a new line, one of the hit's `own` with a remark or
+    """Yield those of `lines` that add to the `known` ones: a new line, one of the hit's `own` with a remark or
     with its end, or another part of a long one."""
     texts = {number: " ".join(text.split()) for number, text in known.items()}
     for number, text in lines.items():

@@ -215,9 +215,9 @@ def _topic(text: str, *, reports: bool, changes: bool, things: frozenset[str]) -
         return None
     denies = _DENIES.search(text) is not None
     # One word before a colon labels an entry, it names no thing.
-    says = len(names - stated) >= FEWEST or any(each[0] not in ":：" for each in found)
+    is_thing = len(names - stated) >= FEWEST or any(each[0] not in ":：" for each in found)
     sets = (frozenset(names), frozenset(proper), frozenset(stated), frozenset(values))
-    return _Topic(*sets, changes, reports, denies, bool(states) and says, ends)
+    return _Topic(*sets, changes, reports, denies, bool(states) and is_thing, ends)
 
 
 def _blank(found: re.Match[str]) -> str:
