@@ -1,7 +1,9 @@
-"""Daily notes to measure with: as many as wanted, about 12 KB each, always the same for one seed.
+"""Daily notes to measure with: as many as wanted, usually 12 KB each, always the same for one seed; and questions to
+them.
 
 Words follow Zipf's law over a made-up vocabulary, between the small words of English; every fifth line is Chinese, and
-some carry identifiers, numbers and dates, as the notes of people who program do.
+some carry identifiers, numbers and dates, as the notes of people who program do. Notes with `things` also name ordinary
+things, which questions call by other words.
 """
 
 from __future__ import annotations
@@ -23,13 +25,21 @@ _CHINESE = (
     "项目 会议 数据 接口 测试 部署 用户 问题 时间 代码 文件 服务 版本 计划 结果 周末 孩子 学校 医院 饭店 "
     "北京 上海 朋友 同事 老板 电影 音乐 跑步 早上 晚上 修改 完成 讨论 决定 提交 发布 回滚 监控 告警 日志"
 )
+# The first ones are frequent. No note calls them by the second word.
+_THINGS = (
+    "euro:money movie:film vehicle:car journey:trip manager:boss lake:river jacket:coat bicycle:bike professor:teacher "
+    "quiz:exam lease:rent vacation:holiday street:road ocean:sea infant:baby physician:doctor"
+)
+_ASKED = "what is it that was on when did we do with who said about how many of this the to"
 _PARTICLES = "的 了 在 和 是 把 就 都 也 要"
 
 
 class NoteWriter:
-    """Writes notes and makes questions to them. `seed` decides every word."""
+    """Writes notes of `note_bytes` and makes questions to them. `seed` decides every word."""
 
-    def __init__(self, seed: int = 7) -> None:
+    def __init__(self, seed: int = 7, note_bytes: int = NOTE_BYTES, *, things: bool = False) -> None:
+        self._note_bytes = note_bytes
+        self._things = dict(each.split(":") for each in _THINGS.split()) if things else {}
         self._random = random.Random(seed)
         self._small = _SMALL.split()
         self._chinese_words = [word + particle for word in _CHINESE.split() for particle in _PARTICLES.split()]
@@ -60,6 +70,8 @@ class NoteWriter:
             line.append(self._random.choice((f"{first}_{second}", f"{first}{second.title()}", f"{first}.py")))
         if self._random.random() < 0.15:
             line.append(str(self._random.randint(2, 9999)))
+        if self._things and self._random.random() < 0.5:
+            line.append(self._random.choices(list(self._things), [1 / n for n in range(1, len(self._things) + 1)])[0])
         return " ".join(line).capitalize() + "."
 
     def _chinese(self) -> str:
@@ -74,7 +86,7 @@ class NoteWriter:
         lines = [f"# {day.isoformat()}", ""]
         size = 0
         hour = 7
-        while size < NOTE_BYTES:
+        while size < self._note_bytes:
             hour = min(hour + 1, 23)
             block = [f"## {hour:02}:{self._random.randint(0, 59):02} {' '.join(self.words(2))}", ""]
             kind = self._random.random()
@@ -106,3 +118,35 @@ class NoteWriter:
     def question(self) -> str:
         """A question of five to eight content words, some of them frequent."""
         return "when did we talk about " + " ".join(self.words(self._random.randint(5, 8))) + "?"
+
+    def any_question(self) -> str:
+        """A question of any kind, of 1 to 60 words: frequent or rare, in no note, misspelt, nonsense, Chinese, dates."""
+        kind = self._random.choice(("words", "name", "other", "slip", "nonsense", "small", "Chinese", "date", "mixed"))
+        words = [self._one(kind) for _ in range(self._random.choice((1, 2, 3, 5, 8, 13, 25, 60)))]
+        if kind == "Chinese":
+            return "".join(words)
+        return " ".join(words if self._random.random() < 0.5 else [*self._random.choices(_ASKED.split(), k=4), *words])
+
+    def _one(self, kind: str) -> str:
+        """One word of a question."""
+        letters = "abcdefghijklmnopqrstuvwxyz"
+        choose = self._random.choice
+        match kind:
+            case "name":
+                return choose(self._words)
+            case "other":
+                return choose(list(self._things.values()) or self._words)
+            case "slip":
+                word, at = choose(self._words), self._random.randrange(9)
+                return word[:at] + choose(letters) + word[at + 1 :]
+            case "nonsense":
+                return "".join(self._random.choices(letters, k=self._random.randint(3, 12)))
+            case "small":
+                return choose([*self._small, *_ASKED.split()])
+            case "Chinese":
+                return choose(self._chinese_words)
+            case "date":
+                return choose(("in 1996", "last year", "in March 1995", "on 3 May 1995", "in spring", *self.words(2)))
+            case "mixed":
+                return self._one(choose(("words", "name", "other", "slip", "small", "Chinese", "date")))
+        return self.words(1)[0]

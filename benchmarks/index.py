@@ -58,12 +58,12 @@ class Cost:
 class House:
     """A home with a workspace of `files` notes, and the commands run in it."""
 
-    def __init__(self, home: Path, files: int, python: str = sys.executable) -> None:
+    def __init__(self, home: Path, files: int, python: str = sys.executable, writer: NoteWriter | None = None) -> None:
         self.python = python
         self.home = home
         self.state = home / ".clawbot"
         self.workspace = self.state / "workspace"
-        self.writer = NoteWriter()
+        self.writer = writer or NoteWriter()
         self.bytes = self.writer.write(self.workspace, files)
 
     def set_provider(self, provider: str) -> None:

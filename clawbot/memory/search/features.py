@@ -32,13 +32,15 @@ class Wording(Struct):
     """One wording of the question, with its unit vector (float32 `(d,)`) if it is to be used.
 
     A search fills in where each of `question.wanted` was found, as far as time allowed; and where it scans only a
-    part of the lines, what words their `notes` have altogether, `(f,)` by the number of the note.
+    part of the lines, what words their `notes` have altogether, `(f,)` by the number of the note; and the `spans` of
+    its days.
     """
 
     question: Question
     vector: bytes | None
     matches: Sequence[Matches] = ()
     notes: Floats | None = None
+    spans: Sequence[ChunkSpan] | None = None
 
 
 class Support(Struct, frozen=True):
@@ -95,7 +97,7 @@ def features(table: LineTable, wording: Wording, files: Iterable[FileRow], weigh
         "together": _together(words.around, wording),
         "speaker": named,
         "speaker_near": near[table.section],
-        "day": within(table.ids, chunks_of_days(files, question.days)),
+        "day": within(table.ids, days_of(wording, files)),
         "when": ((columns.flags & DATED) > 0) & question.asks_when,
         "number": ((columns.flags & NUMBERED) > 0) & question.asks_number,
         "question": asks,
@@ -178,11 +180,15 @@ def best_of(groups: Ids, values: Floats, count: int) -> Floats:
     np = numpy()
     best: Floats = np.zeros(count, np.float32)
     if len(groups):
-        is_first = np.ones(len(groups), np.bool_)
-        is_first[1:] = groups[1:] != groups[:-1]
-        starts = np.flatnonzero(is_first)
-        best[groups[starts]] = np.maximum.reduceat(values, starts)
+        add_best(groups, values, best)
     return best
+
+
+def add_best(groups: Ids, values: Floats, out: Floats) -> None:
+    """Add to `out` `(g,)` the highest of `values` `(n,)` in each group. `groups` `(n,)` ascend; n is at least 1."""
+    np = numpy()
+    starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
+    out[groups[starts]] += np.maximum.reduceat(values, starts)
 
 
 def best_of_notes(notes: Ids, values: Floats) -> Floats:
@@ -249,3 +255,10 @@ def _days(period: DateRange) -> int:
 def chunks_of_days(files: Iterable[FileRow], wanted: Sequence[DateRange]) -> list[ChunkSpan]:
     """Return the chunks of `files` dated in one of the periods."""
     return spans_of(files, lambda day: is_of_days(day, wanted)) if wanted else []
+
+
+def days_of(wording: Wording, files: Iterable[FileRow]) -> Sequence[ChunkSpan]:
+    """Return the chunks of `files` of the days of `wording`, which keeps them: 20 ms for ten thousand files."""
+    if wording.spans is None:
+        wording.spans = chunks_of_days(files, wording.question.days)
+    return wording.spans

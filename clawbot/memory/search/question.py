@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Protocol
@@ -208,6 +209,9 @@ def _match_of(word: str) -> str:
     return fts_quote(" ".join(spread))
 
 
+_TASTES = 4
+"""The share of the postings, one of so many, that is read to learn which expressions are rare."""
+
 RAREST = 8.0
 """The weight of the rarest word."""
 
@@ -231,19 +235,42 @@ class Matches(Struct, frozen=True):
 
 
 class WordFinder:
-    """Looks up words among `total` chunks; `postings` is called once per FTS5 expression. `frequency` returns the
-    number of chunks in which one with so many postings occurs, where these are not all."""
+    """Looks up words among `total` chunks; `postings` is called with an FTS5 expression and a limit. `frequency`
+    returns the number of chunks in which one with so many postings occurs, where these are not all."""
 
     def __init__(
         self,
-        postings: Callable[[str], Sequence[int] | Ids],
+        postings: Callable[[str, int], Sequence[int] | Ids],
         total: int,
         frequency: Callable[[str, int], int] = lambda _match, found: found,
+        limits: tuple[int, int] = (sys.maxsize, sys.maxsize),
     ) -> None:
+        """`limits` are those of the postings read for one expression, and kept of all."""
         self._postings = postings
         self._frequency = frequency
         self._total = total
+        self._limit, self._most = limits
         self._known: dict[str, Ids] = {}
+        self._skipped: set[str] = set()
+
+    def choose(self, wanted: Iterable[WantedWord]) -> None:
+        """If all postings of `wanted` may be too many, read those of the rarest expressions: the others count as found
+        in no chunk. The first postings of one would favour old notes. Blocks."""
+        matches = list(dict.fromkeys(each.match for word in wanted for each in (word, *word.others)))
+        if len(matches) * min(self._limit, self._total) <= self._most:
+            return
+        few = self._most // (_TASTES * len(matches)) + 1
+        found = {match: self._ask(match, few) for match in matches}
+        left = self._most - sum(len(ids) for ids in found.values() if len(ids) < few)
+        # The same number of postings reaches the further, the rarer they are.
+        frequent = [(-int(ids[-1]), match) for match, ids in found.items() if len(ids) == few]
+        for _, match in sorted(frequent):
+            ids = self._ask(match, min(self._limit, left)) if left > 0 else found[match]
+            is_cut = len(ids) >= left and left < self._most
+            found[match] = ids[:0] if is_cut else ids
+            left = 0 if is_cut else left - len(ids)
+            self._skipped |= {match} if is_cut else set()
+        self._known = found
 
     def find(self, wanted: Sequence[WantedWord], should_stop: StopCheck) -> tuple[list[Matches], bool]:
         """Return the matches of each word, and whether `should_stop` ended the lookup early. Blocks."""
@@ -276,12 +303,16 @@ class WordFinder:
     def _ids(self, match: str) -> Ids:
         ids = self._known.get(match)
         if ids is None:
-            ids = self._known[match] = numpy().asarray(self._postings(match), numpy().int64)
+            ids = self._known[match] = self._ask(match, self._limit)
         return ids
+
+    def _ask(self, match: str, limit: int) -> Ids:
+        found: Ids = numpy().asarray(self._postings(match, limit), numpy().int64)
+        return found
 
     def _rarity(self, match: str, found: int) -> float:
         """RAREST for a word in no line, near 0 for one in every line."""
         total = max(self._total, 1)
-        count = self._frequency(match, found)
+        count = self._limit if match in self._skipped else self._frequency(match, found)
         rarity = RAREST * math.log(1 + (total - count + 0.5) / (count + 0.5)) / math.log(1 + total)
         return min(rarity, RAREST)

@@ -17,7 +17,7 @@ from clawbot.memory.search.features import (
     Support,
     Wording,
     best_of_notes,
-    chunks_of_days,
+    days_of,
     is_of_days,
     is_rare,
     scale_of,
@@ -72,6 +72,8 @@ _MODELS = 3
 
 # Reading stops for words that occur in more than one of this many lines.
 _COMMON = 5
+# All words together are read in one of so many lines, or this many times the limit of one word in a small index.
+_READ, _ALL = 4, 2
 
 
 def word_matches(support: Support, least: float) -> Bools:
@@ -222,11 +224,12 @@ class LineRanking:
 
     def _find_words(self, wordings: Sequence[Wording]) -> bool:
         """Find the words. Return whether time ran out before all were found, or before the vectors."""
-        limit = max(self._weights.postings, self._scope.chunks // _COMMON)
-        reader = self._lines.reader
+        reader, postings, chunks = self._lines.reader, self._weights.postings, self._scope.chunks
+        limits = max(postings, chunks // _COMMON), max(_ALL * postings, chunks // _READ)
         finder = WordFinder(
-            lambda match: reader.postings(match, limit, self._scope.id_range), self._scope.chunks, reader.frequency
+            lambda match, limit: reader.postings(match, limit, self._scope.id_range), chunks, reader.frequency, limits
         )
+        finder.choose(word for each in wordings for word in each.question.wanted)
         partial = False
         for each in wordings:
             each.matches, stopped = finder.find(each.question.wanted, self._should_stop)
@@ -253,7 +256,7 @@ class LineRanking:
             question = each.wording.question
             # The rarity of a word is unknown while it is being typed.
             least = 0.0 if question.unfinished else self._weights.least_words
-            if word_matches(each.support, least)[positions].any() or len(self._by_day(question)):
+            if word_matches(each.support, least)[positions].any() or len(self._by_day(each.wording)):
                 return True
         return False
 
@@ -309,7 +312,7 @@ class LineRanking:
         for each in wordings:
             for match in each.matches:
                 found[match.within(table.ids)[0]] = True
-            found |= are_among(table.ids, self._by_day(each.question))
+            found |= are_among(table.ids, self._by_day(each))
         in_section = np.zeros(len(table.section_names), np.bool_)
         in_section[table.section[found]] = True
         found |= table.columns.flowing & in_section[table.section]
@@ -368,8 +371,7 @@ class LineRanking:
         np = numpy()
         seeds: list[Ids] = [self._scope.few_chunks()]
         for each in wordings:
-            seeds += [self._by_words(each.matches), self._by_day(each.question)]
-            seeds += [match.ids for match in each.matches if is_rare(match, self._weights.rare)]
+            seeds += [self._by_words(each.matches), self._by_day(each)]
             if each.vector is not None and not self._should_stop():
                 seeds.append(nearest(self._lines.reader, each.vector, self._weights.by_meaning, self._scope))
         near = distinct(np.concatenate(seeds))
@@ -383,21 +385,27 @@ class LineRanking:
         return table, np.flatnonzero(is_near)
 
     def _by_words(self, found: Sequence[Matches]) -> Ids:
-        """Return the lines that contain the most of the question."""
+        """Return the lines that contain the most of the question, and those of its rare words: the same number."""
         np = numpy()
         ids = np.concatenate([np.zeros(0, np.int64), *(each.ids for each in found)])
         values = np.concatenate([np.zeros(0, np.float32), *(each.values * each.rarity for each in found)])
+        is_in_rare = np.repeat(
+            [is_rare(each, self._weights.rare) for each in found], [len(each.ids) for each in found]
+        ).astype(np.bool_)
         inside = self._scope.holds(ids)
         lines = distinct(ids[inside])
-        sums = np.bincount(np.searchsorted(lines, ids[inside]), values[inside], len(lines))
-        best: Ids = lines[positions_of_best(sums, self._weights.by_words)]
+        at = np.searchsorted(lines, ids[inside])
+        sums = np.bincount(at, values[inside], len(lines))
+        rare = distinct(at[is_in_rare[inside]])
+        count = self._weights.by_words
+        best: Ids = np.append(lines[positions_of_best(sums, count)], lines[rare[positions_of_best(sums[rare], count)]])
         return best
 
-    def _by_day(self, question: Question) -> Ids:
+    def _by_day(self, wording: Wording) -> Ids:
         """Return the first few hundred lines of files of the question's days."""
         np = numpy()
         ids: list[int] = []
-        for span in chunks_of_days(self._scope.files.values(), question.days):
+        for span in days_of(wording, self._scope.files.values()):
             ids += range(span.first, min(span.last + 1, span.first + self._weights.by_day - len(ids)))
         found: Ids = np.array(ids, np.int64)
         return found

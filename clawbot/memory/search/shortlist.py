@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from clawbot.memory.arrays import distinct, numpy
-from clawbot.memory.search.features import Wording, best_of, chunks_of_days, is_rare, scale_of, total_rarity
+from clawbot.memory.search.features import Wording, add_best, days_of, is_rare, scale_of, total_rarity
 from clawbot.memory.search.outline import Outline, Part
 from clawbot.memory.search.question import Matches
 from clawbot.memory.search.scope import ChunkSpan, FileScope
@@ -78,7 +78,8 @@ def shortlist(
     if not scope.is_complete:
         best[~scope.holds(outline.ids)] = -np.inf
     top = positions_of_best(best, min(_BEST, max(_FEWEST, len(outline) // _SHARE)))
-    chosen = distinct(np.concatenate([top, *_seeds(outline, wordings, found, weights)]))
+    rare = np.concatenate([top[:0], *_in_rare_words(outline, wordings, found, weights)])
+    chosen = distinct(np.append(top, rare[positions_of_best(best[rare], weights.by_words)]))
     lines = _around(outline, chosen[best[chosen] > -np.inf])
     for at, wording in enumerate(wordings):
         _reduce(outline, wording, lines, found[at], [each[at] for each in notes])
@@ -89,7 +90,7 @@ def _asked(
     wording: Wording, near: tuple[Sequence[Ids], Floats] | None, scope: FileScope, weights: LineWeights, wordings: int
 ) -> _Asked:
     scale = scale_of(wording, weights, has_vector=near is not None) if wordings > 1 else 1.0
-    return _Asked(wording, near, chunks_of_days(scope.files.values(), wording.question.days), scale)
+    return _Asked(wording, near, days_of(wording, scope.files.values()), scale)
 
 
 def _matches_in_parts(outline: Outline, wording: Wording) -> list[list[_Found]]:
@@ -98,12 +99,12 @@ def _matches_in_parts(outline: Outline, wording: Wording) -> list[list[_Found]]:
     for match in wording.matches:
         few = len(match.ids) <= _FEW
         for here, part, (first, end) in zip(found, outline.parts, pairwise(outline.cuts(match.ids)), strict=True):
-            positions = part.positions(match.ids[first:end])
+            positions = part.positions(match.ids[first:end]) if first < end else match.ids[:0]
             here.append(_Found(positions, match.values[first:end], match.rarity, few))
     return found
 
 
-def _seeds(
+def _in_rare_words(
     outline: Outline, wordings: Sequence[Wording], found: Sequence[Sequence[Sequence[_Found]]], weights: LineWeights
 ) -> Iterator[Ids]:
     """Yield the positions of the lines with rare words."""
@@ -135,7 +136,7 @@ def _reduce(
         is_chosen: Bools = np.zeros(len(part), np.bool_)
         is_chosen[chosen] = True
         of_notes.append(noted[distinct(part.note_of_section[part.section[chosen]])])
-        for at, match in enumerate(here):
+        for at, match in enumerate(here if len(chosen) else ()):
             which = is_chosen[match.positions]
             ids[at].append(part.columns.ids[match.positions[which]])
             values[at].append(match.values[which])
@@ -174,15 +175,16 @@ def _total(part: Part, asked: _Asked, found: Sequence[_Found], weights: LineWeig
     notes: Floats = np.zeros(part.notes, np.float32)
     around, other = np.zeros((2, len(part)), np.float32)
     for match in found:
+        if not len(match.positions):
+            continue
         positions, values = match.positions, match.values * np.float32(match.rarity)
-        flowing = part.columns.flowing[positions]
+        flowing, numbers = part.columns.flowing[positions], part.section[positions]
         around[positions] += values
         other[positions[~flowing]] += np.float32(weights.section) * values[~flowing]
         if match.few:
             _add_adjacent(part, positions[flowing], values[flowing], weights, around)
-        numbers = part.section[positions]
-        sections += best_of(numbers, values, len(sections))
-        notes += best_of(part.note_of_section[numbers], values, len(notes))
+        add_best(numbers, values, sections)
+        add_best(part.note_of_section[numbers], values, notes)
     if wording.question.speakers:
         _add_speakers(part, wording, weights, other)
     of_notes = np.float32(weights.note) * notes
@@ -208,8 +210,8 @@ def _add_adjacent(part: Part, positions: Ids, values: Floats, weights: LineWeigh
     numbers = part.section[positions]
     for distance, weight in weights.window:
         if distance:
-            others = np.clip(positions - distance, 0, len(part) - 1)
-            good = (part.flow[others] == numbers) & (others == positions - distance)
+            others = positions - distance
+            good = part.flow_around[others + part.WINDOW] == numbers
             out[others[good]] += np.float32(weight) * values[good]
 
 

@@ -10,9 +10,9 @@ class Postings:
         self.ids = ids
         self.asked: list[str] = []
 
-    def __call__(self, match: str) -> list[int]:
+    def __call__(self, match: str, limit: int) -> list[int]:
         self.asked.append(match)
-        return self.ids.get(match, [])
+        return self.ids.get(match, [])[:limit]
 
 
 def find(postings: Postings, *wanted: WantedWord) -> list[Matches]:
