@@ -72,8 +72,9 @@ class ChunkReader(Protocol):
     def frequency(self, match: str, found: int) -> int:
         """Return the number of chunks with `match`, where `postings` returned `found`."""
 
-    def stems(self, shortest: int) -> Sequence[str]:
-        """Return the stems of at least `shortest` characters, most frequent first, to correct misspelt words."""
+    def stems(self, shortest: int, beginning: str) -> Sequence[str]:
+        """Return the stems of at least `shortest` characters with this `beginning`, most frequent first, to correct
+        misspelt words."""
 
     def stems_between(self, first: str, end: str, limit: int) -> Sequence[str]:
         """Return the first `limit` stems, in order, from `first` on and before `end`."""

@@ -27,7 +27,7 @@ from clawbot.memory.search.protocols import ChunkReader
 from clawbot.memory.translations import Translations
 from clawbot.text.language import CALENDAR_WORDS, FOREIGN_STOP_WORDS, STOP_WORDS
 from clawbot.text.patterns import lazy_re
-from clawbot.text.tokens import words_of
+from clawbot.text.tokens import CJK_RUN, words_of
 
 SCRIPTS: dict[Language, tuple[str, str]] = {
     "zh": ("\u3400", "\ua000"),
@@ -153,6 +153,9 @@ LONG = 12
 LIMIT = 2
 """Words proposed for one."""
 
+MISSPELT = 8
+"""Words of a question that are corrected: one with more is of another language, or no question."""
+
 _MIN_STEM = 3
 _USUAL = STOP_WORDS | FOREIGN_STOP_WORDS | CALENDAR_WORDS
 # A word by itself, not in quotes: no part of an identifier, a path or an address.
@@ -172,6 +175,13 @@ class Corrected(Struct, frozen=True):
     words: Mapping[str, Sequence[str]] = {}
 
 
+class _Words(Struct, frozen=True):
+    """The stems of the notes with one first letter, most frequent first, and the same as a set."""
+
+    ordered: Sequence[str]
+    noted: frozenset[str]
+
+
 class Spelling:
     """The words of one index, as of the last call. Thread-safe."""
 
@@ -181,8 +191,9 @@ class Spelling:
         self._is_frequent = is_frequent
         self._busy = threading.Lock()
         self._generation: int | None = None
-        self._stems: Sequence[str] = ()
+        self._stems: dict[str, _Words] = {}
         self._known: dict[str, tuple[str, ...]] = {}
+        self._usual: dict[str, list[str]] = {}
 
     def correct(self, text: str, reader: ChunkReader, names: Iterable[str] = (), *, finished: bool = True) -> Corrected:
         """Return `text` with its misspelt words replaced: those that neither a note, a language nor `names` have, and
@@ -200,7 +211,7 @@ class Spelling:
                 return match[0]
             word = match[0].lower()
             is_right = any(each.knows(word) or is_irregular(word, each.language) for each in foreign)
-            meant = () if is_right else self.near(word, reader, people)
+            meant = () if is_right or len(found) == MISSPELT else self.near(word, reader, people)
             # German nouns have a capital letter, too.
             if match[0][0].isupper() and "de" not in languages and not _STARTS.search(text, 0, match.start()):
                 meant = tuple(
@@ -220,21 +231,21 @@ class Spelling:
 
         A slip is a missing, additional or wrong letter, or two in the wrong order (Damerau, 1964); the first letter is
         taken as right, but not its position. Of short words see `_short`. Blocks: a few milliseconds for 30,000
-        different words, and once as long as it takes to read them.
+        different words, and once for each first letter as long as it takes to read those with it.
         """
         spelled = "".join(words_of(word))
         if len(spelled) < SHORTEST_OF_ALL or not spelled.isalpha() or spelled in names or self._is_word(spelled):
             return ()
-        if self._is_right(word, spelled, reader):
+        if self._is_right(word, spelled, reader) or (not names and CJK_RUN.search(spelled)):
             return ()
         with self._busy:
             generation = reader.generation
             if generation != self._generation:
-                self._stems, self._known = reader.stems(_MIN_STEM), {}
-                self._generation = generation
+                self._stems, self._known, self._generation = {}, {}, generation
             if spelled not in self._known:
                 # Without the words of the notes nothing can be decided.
-                self._known[spelled] = self._nearest(spelled, names) if self._stems else ()
+                has_words = bool(reader.stems_between("", LAST, 1))
+                self._known[spelled] = self._nearest(spelled, names, reader) if has_words else ()
             return self._known[spelled]
 
     def _is_word(self, word: str) -> bool:
@@ -249,14 +260,29 @@ class Spelling:
         is_noted = len(root) < _MIN_STEM or root in reader.stems_between(root, root + LAST, 1)
         return is_noted or self._is_frequent(word)
 
-    def _nearest(self, word: str, names: Set[str]) -> tuple[str, ...]:
+    def _beginning(self, letter: str, reader: ChunkReader) -> _Words:
+        """Return the words that begin with `letter`."""
+        if letter not in self._stems:
+            noted = reader.stems(_MIN_STEM, letter)
+            self._stems[letter] = _Words(noted, frozenset(noted))
+        if letter not in self._usual:
+            self._usual[letter] = [each for each in (*_USUAL, *self._lexicon.words()) if each[0] == letter]
+        return self._stems[letter]
+
+    def _nearest(self, word: str, names: Set[str], reader: ChunkReader) -> tuple[str, ...]:
+        letter = word[0]
         if len(word) < SHORTEST:
-            return tuple(_short(word, names, frozenset(self._stems)))[:LIMIT]
+            return tuple(_short(word, names, self._beginning(letter, reader).noted))[:LIMIT]
         turned = f"{word[1]}{word[0]}{word[2:]}"
-        if turned in names or self._is_word(turned) or (turned != word and stem(turned) in self._stems):
+        root = stem(turned)
+        if (
+            turned in names
+            or self._is_word(turned)
+            or (turned != word and root in reader.stems_between(root, root + LAST, 1))
+        ):
             return (turned,)
-        usual = [each for each in (*names, *_USUAL, *self._lexicon.words()) if each[0] == word[0]]
-        found = _nearest(word, [each for each in self._stems if each[0] == word[0]], usual)
+        stems = self._beginning(letter, reader).ordered
+        found = _nearest(word, stems, [*(each for each in names if each[0] == letter), *self._usual[letter]])
         if found and found[0] in STOP_WORDS:
             return found[:1]
         if len(word) == SHORTEST:

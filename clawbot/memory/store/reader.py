@@ -70,7 +70,10 @@ WHERE chunks_fts MATCH ?1 AND rowid >> ?3 IN (SELECT value FROM json_each(?4)) O
 """
 # A view of the keyword index, of this connection alone.
 _STEM_TABLE = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.stems USING fts5vocab(main, chunks_fts, 'row')"
-_STEMS = "SELECT term FROM temp.stems WHERE length(term) >= ? AND term NOT GLOB '*[0-9]*' ORDER BY doc DESC, term"
+_STEMS = """
+SELECT term FROM temp.stems WHERE term >= ? AND term < ? AND length(term) >= ? AND term NOT GLOB '*[0-9]*'
+ORDER BY doc DESC, term
+"""
 _STEMS_BETWEEN = "SELECT term FROM temp.stems WHERE term >= ? AND term < ? LIMIT ?"
 # The heading above by its id, from its ordinal in the same file: 20 are ORDINAL_BITS.
 _ROWS = """
@@ -229,11 +232,13 @@ class IndexReader:
         """`found`: all postings are here."""
         return found
 
-    def stems(self, shortest: int) -> list[str]:
-        """Return the stems of the keyword index without digits, at least `shortest` long, the most frequent first."""
+    def stems(self, shortest: int, beginning: str) -> list[str]:
+        """Return the stems of the keyword index without digits, at least `shortest` long and with this `beginning`, the
+        most frequent first: 50 ms for a letter in a million chunks."""
         with self.snapshot():
             self._connection.execute(_STEM_TABLE)
-            return [stem for (stem,) in self._connection.execute(_STEMS, (shortest,))]
+            asked = beginning, f"{beginning}\U0010ffff", shortest
+            return [stem for (stem,) in self._connection.execute(_STEMS, asked)]
 
     def stems_between(self, first: str, end: str, limit: int) -> list[str]:
         """Return the first `limit` stems of the keyword index, in order, from `first` on and before `end`: 20 µs."""

@@ -252,7 +252,7 @@ class PassageReader:
         here = self._counts.get(rarest, 0) or found
         return min(total, max(found, round(found * everywhere / here)))
 
-    def stems(self, shortest: int) -> Sequence[str]:
+    def stems(self, shortest: int, beginning: str) -> Sequence[str]:
         """None: the candidates do not show which other words exist."""
         return ()
 
