@@ -229,8 +229,9 @@ def _add_times(part: Part, asked: _Asked, weights: LineWeights, out: Floats) -> 
     """Add to `out` `(n,)` that a line is of a day of the question, or has a time or a number where one is asked for."""
     np = numpy()
     question = asked.wording.question
-    for span in asked.spans:
-        first, end = np.searchsorted(part.columns.ids, (span.first, span.last + 1)).tolist()
+    # Spans have no line in common: nearly all of them are empty in one part.
+    bounds = np.searchsorted(part.columns.ids, [(span.first, span.last + 1) for span in asked.spans] or ((0, 0),))
+    for first, end in bounds[bounds[:, 0] < bounds[:, 1]].tolist():
         out[first:end] += np.float32(weights.day)
     flags = ((question.asks_when, DATED, weights.when), (question.asks_number, NUMBERED, weights.number))
     for is_asked, flag, weight in flags:

@@ -70,11 +70,12 @@ WHERE chunks_fts MATCH ?1 AND rowid >> ?3 IN (SELECT value FROM json_each(?4)) O
 """
 # A view of the keyword index, of this connection alone.
 _STEM_TABLE = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.stems USING fts5vocab(main, chunks_fts, 'row')"
+_OCCURRENCE_TABLE = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.occurrences USING fts5vocab(main, chunks_fts, 'instance')"
 _STEMS = """
 SELECT term FROM temp.stems WHERE term >= ? AND term < ? AND length(term) >= ? AND term NOT GLOB '*[0-9]*'
 ORDER BY doc DESC, term
 """
-_STEMS_BETWEEN = "SELECT term FROM temp.stems WHERE term >= ? AND term < ? LIMIT ?"
+_STEMS_BETWEEN = "SELECT term FROM temp.{} WHERE term >= ? AND term < ? LIMIT ?"
 # The heading above by its id, from its ordinal in the same file: 20 are ORDINAL_BITS.
 _ROWS = """
 SELECT id, start_line, end_line, kind, id >> 20 << 20 | heading, speaker, flags, text FROM chunks
@@ -241,10 +242,12 @@ class IndexReader:
             return [stem for (stem,) in self._connection.execute(_STEMS, asked)]
 
     def stems_between(self, first: str, end: str, limit: int) -> list[str]:
-        """Return the first `limit` stems of the keyword index, in order, from `first` on and before `end`: 20 µs."""
+        """Return the first `limit` stems of the keyword index, in order, from `first` on and before `end`: 20 µs for
+        one; for more their occurrences are counted."""
         with self.snapshot():
-            self._connection.execute(_STEM_TABLE)
-            return [stem for (stem,) in self._connection.execute(_STEMS_BETWEEN, (first, end, limit))]
+            self._connection.execute(_STEM_TABLE if limit > 1 else _OCCURRENCE_TABLE)
+            table = "stems" if limit > 1 else "occurrences"
+            return [stem for (stem,) in self._connection.execute(_STEMS_BETWEEN.format(table), (first, end, limit))]
 
     def best_keywords(self, match: str, limit: int, file_ids: Collection[int] | None = None) -> list[tuple[int, float]]:
         """Return the `limit` best matches of `match` (only in `file_ids`, if given) with bm25: lower is better."""
