@@ -31,6 +31,8 @@ _THINGS = (
     "quiz:exam lease:rent vacation:holiday street:road ocean:sea infant:baby physician:doctor"
 )
 _ASKED = "what is it that was on when did we do with who said about how many of this the to"
+_KINDS = ("frequent", "rare", "other", "slip", "nonsense", "small", "Chinese", "date")
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _PARTICLES = "的 了 在 和 是 把 就 都 也 要"
 
 
@@ -120,33 +122,25 @@ class NoteWriter:
         return "when did we talk about " + " ".join(self.words(self._random.randint(5, 8))) + "?"
 
     def any_question(self) -> str:
-        """A question of any kind, of 1 to 60 words: frequent or rare, in no note, misspelt, nonsense, Chinese, dates."""
-        kind = self._random.choice(("words", "name", "other", "slip", "nonsense", "small", "Chinese", "date", "mixed"))
+        """A question of 1 to 60 words: frequent or rare, in no note, misspelt, nonsense, Chinese, dates, mixed."""
+        kind = self._random.choice((*_KINDS, "mixed"))
         words = [self._one(kind) for _ in range(self._random.choice((1, 2, 3, 5, 8, 13, 25, 60)))]
         if kind == "Chinese":
             return "".join(words)
         return " ".join(words if self._random.random() < 0.5 else [*self._random.choices(_ASKED.split(), k=4), *words])
 
     def _one(self, kind: str) -> str:
-        """One word of a question."""
-        letters = "abcdefghijklmnopqrstuvwxyz"
+        """One word of a question, or a period."""
         choose = self._random.choice
-        match kind:
-            case "name":
-                return choose(self._words)
-            case "other":
-                return choose(list(self._things.values()) or self._words)
-            case "slip":
-                word, at = choose(self._words), self._random.randrange(9)
-                return word[:at] + choose(letters) + word[at + 1 :]
-            case "nonsense":
-                return "".join(self._random.choices(letters, k=self._random.randint(3, 12)))
-            case "small":
-                return choose([*self._small, *_ASKED.split()])
-            case "Chinese":
-                return choose(self._chinese_words)
-            case "date":
-                return choose(("in 1996", "last year", "in March 1995", "on 3 May 1995", "in spring", *self.words(2)))
-            case "mixed":
-                return self._one(choose(("words", "name", "other", "slip", "small", "Chinese", "date")))
-        return self.words(1)[0]
+        word, letter, at = choose(self._words), choose(_LETTERS), self._random.randrange(9)
+        words = {
+            "frequent": lambda: self.words(1)[0],
+            "rare": lambda: word,
+            "other": lambda: choose(list(self._things.values()) or self._words),
+            "slip": lambda: word[:at] + letter + word[at + 1 :],
+            "nonsense": lambda: "".join(self._random.choices(_LETTERS, k=self._random.randint(3, 12))),
+            "small": lambda: choose([*self._small, *_ASKED.split()]),
+            "Chinese": lambda: choose(self._chinese_words),
+            "date": lambda: choose(("in 1996", "last year", "in March 1995", "on 3 May 1995", "in spring", word)),
+        }
+        return words[choose(_KINDS) if kind == "mixed" else kind]()

@@ -38,6 +38,11 @@ def resident(name: str = "VmRSS") -> int:
     return int(status.split(f"{name}:")[1].split()[0]) // 1024
 
 
+def forget_peak() -> None:
+    """Let the peak of memory count from here."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
 async def cost(work: Callable[[], Awaitable[object]]) -> tuple[float, float]:
     """The milliseconds of wall time and of CPU time that `work` takes."""
     wall, cpu = time.perf_counter(), time.process_time()
@@ -110,7 +115,7 @@ async def any_questions(house: House, questions: Sequence[str], count: int) -> l
             await asyncio.sleep(SETTLED)
         for question in questions:
             request = SearchRequest(queries=(question,))
-            Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+            forget_peak()
             _, cpu = await cost(lambda request=request: index.search(request))
             warm.append((cpu, resident("VmHWM")))
         pieces = (await index.status()).chunks

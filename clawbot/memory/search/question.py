@@ -254,8 +254,8 @@ class WordFinder:
         self._skipped: set[str] = set()
 
     def choose(self, wanted: Iterable[WantedWord]) -> None:
-        """If all postings of `wanted` may be too many, read those of the rarest expressions: the others count as found
-        in no chunk. The first postings of one would favour old notes. Blocks."""
+        """If all postings of `wanted` may be too many, read those of the rarest expressions: the others are left
+        out, since the first postings of one would favour old notes. Blocks."""
         matches = list(dict.fromkeys(each.match for word in wanted for each in (word, *word.others)))
         if len(matches) * min(self._limit, self._total) <= self._most:
             return
@@ -292,7 +292,9 @@ class WordFinder:
                 # A frequent synonym must not count as much as the rare word in the question.
                 groups.append((ids, other.weight * min(1.0, self._rarity(other.match, len(ids)) / rarity)))
         if len(groups) == 1:
-            return Matches(own, np.ones(len(own), np.float32), rarity * wanted.weight)
+            # A word that was left out is no part of the question.
+            weight = 0.0 if wanted.match in self._skipped else wanted.weight
+            return Matches(own, np.ones(len(own), np.float32), rarity * weight)
         ids = distinct(np.concatenate([ids for ids, _ in groups]))
         values = np.zeros(len(ids), np.float32)
         for some, weight in groups:

@@ -73,7 +73,7 @@ _MODELS = 3
 # Reading stops for words that occur in more than one of this many lines.
 _COMMON = 5
 # All words together are read in one of so many lines, or this many times the limit of one word in a small index.
-_READ, _ALL = 4, 2
+_READ, _ALL = 2, 2
 
 
 def word_matches(support: Support, least: float) -> Bools:

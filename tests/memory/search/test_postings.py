@@ -64,3 +64,23 @@ def test_within_keeps_what_is_in_both() -> None:
     assert places.tolist() == [1, 3]
     assert values.tolist() == [1, 1]
     assert found.within(np.array([], np.int64))[0].tolist() == []
+
+
+def test_of_too_many_postings_those_of_the_rarest_words_are_read() -> None:
+    reader = Postings(often=list(range(0, 1_000, 2)), rare=[3, 900], few=list(range(0, 1_000, 20)))
+    finder = WordFinder(reader, 1_000, limits=(600, 200))
+    wanted = [WantedWord(word, 1.0) for word in ("often", "few", "rare")]
+    finder.choose(wanted)
+    often, few, rare = finder.find(wanted, lambda: False)[0]
+    assert (len(few.ids), len(rare.ids)) == (50, 2)
+    # Its first postings would favour the oldest notes: it is no part of the question.
+    assert (len(often.ids), often.rarity) == (0, 0)
+
+
+def test_one_word_is_found_however_frequent_all_are() -> None:
+    reader = Postings(often=list(range(0, 1_000, 2)), always=list(range(1_000)))
+    finder = WordFinder(reader, 1_000, limits=(600, 700))
+    wanted = [WantedWord(word, 1.0) for word in ("always", "often")]
+    finder.choose(wanted)
+    always, often = finder.find(wanted, lambda: False)[0]
+    assert (len(always.ids), len(often.ids)) == (0, 500)
