@@ -153,7 +153,7 @@ LONG = 12
 LIMIT = 2
 """Words proposed for one."""
 
-MISSPELT = 8
+MISSPELT = 5
 """Words of a question that are corrected: one with more is of another language, or no question."""
 
 _MIN_STEM = 3
