@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -256,7 +257,8 @@ class WordFinder:
     def choose(self, wanted: Iterable[WantedWord]) -> None:
         """If all postings of `wanted` may be too many, read those of the rarest expressions: the others are left
         out, since the first postings of one would favour old notes. Blocks."""
-        matches = list(dict.fromkeys(each.match for word in wanted for each in (word, *word.others)))
+        expressions = ((word.match, *(other.match for other in word.others)) for word in wanted)
+        matches = list(dict.fromkeys(chain.from_iterable(expressions)))
         if len(matches) * min(self._limit, self._total) <= self._most:
             return
         few = self._most // (_TASTES * len(matches)) + 1

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from itertools import compress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -159,7 +160,8 @@ def _distinctive_words(wordings: Sequence[Wording], table: LineTable, positions:
     titled = [headings[are_among(headings, each)] >> ORDINAL_BITS for each in found]
     has = [are_among(ids, each) | are_among(above, each) for each in found]
     has += [near | are_among(ids >> ORDINAL_BITS, files) for near, files in zip(has, titled, strict=True)]
-    return [frozenset(at for at, which in enumerate(has) if which[position]) for position in range(len(ids))]
+    lines = zip(*(which.tolist() for which in has), strict=True) if has else ((),) * len(ids)
+    return [frozenset(compress(range(len(has)), which)) for which in lines]
 
 
 class LineRanking:

@@ -65,11 +65,13 @@ class _Page(Struct):
 
     def add(self, line: ResultLine, rank: int) -> bool:
         """Add `line` if there is room for it and for the gap between it and an adjacent range."""
-        alone = Range(line.row.id, self._end(line), rank)
-        number, reach = line.row.id, 1 + self.weights.gap
+        number, reach, room = line.row.id, 1 + self.weights.gap, self.chars - self.spent
         near = [each for each in self.ranges if each.first - reach <= number <= each.last + reach]
         adjacent = [each for each in near if self._touches(each, line)]
-        grown = alone
+        is_full = len(self.ranges) >= self.count
+        if rank and (room <= 0 or (is_full and not adjacent)):
+            return False
+        grown = alone = Range(number, self._end(line), rank)
         if adjacent:
             grown = Range(
                 min(alone.first, *(each.first for each in adjacent)),
@@ -79,9 +81,9 @@ class _Page(Struct):
             if not self._may_grow(grown, adjacent):
                 adjacent, grown = [], alone
         is_shown_already = _is_front_matter(line.row) and number + 1 in self.taken
-        if not adjacent and (is_shown_already or len(self.ranges) >= self.count):
+        if not adjacent and (is_shown_already or is_full):
             return False
-        size, room = self._size(grown) - sum(map(self._size, adjacent)), self.chars - self.spent
+        size = self._size(grown) - sum(map(self._size, adjacent))
         if size > room:
             is_worth_it = rank == 0 or (self.cuts and room >= self.weights.range_chars)
             if adjacent or not is_worth_it:
@@ -112,13 +114,17 @@ class _Page(Struct):
         return all(each.flowing and each.section == line.section for each in (*ends, line))
 
     def _may_grow(self, grown: Range, parts: Sequence[Range]) -> bool:
-        inside = range(grown.first, grown.last + 1)
-        own = {number for each in parts for number in range(each.first, each.last + 1)}
-        free = all(number in own or number not in self.taken for number in inside)
-        return free and all(number in self.lines for number in inside) and self._size(grown) <= self.weights.range_chars
+        inside = set(range(grown.first, grown.last + 1))
+        if not inside <= self.lines.keys():
+            return False
+        others = (inside & self.taken).difference(*(range(each.first, each.last + 1) for each in parts))
+        return not others and self._size(grown) <= self.weights.range_chars
 
     def _size(self, each: Range) -> int:
-        return sum(len(self.lines[number].row.text) + 1 for number in range(each.first, each.last + 1)) - 1
+        lines = self.lines
+        return (
+            sum([len(lines[number].row.text) for number in range(each.first, each.last + 1)]) + each.last - each.first
+        )
 
 
 def _is_front_matter(row: ChunkRow) -> bool:

@@ -88,9 +88,12 @@ class IndexWords:
         return known
 
     def has(self, word: str) -> bool:
-        """Return whether a note has `word`, in an English form of it. Blocks: 20 µs."""
-        stemmed = stem(without_accents(word))
-        return stemmed in self._reader.stems_between(stemmed, stemmed + LAST, 1)
+        """Return whether a note has `word`, in an English form of it. Blocks: 20 µs for a new one."""
+        known = self._kept.has.get(word)
+        if known is None:
+            stemmed = stem(without_accents(word))
+            known = self._kept.has[word] = stemmed in self._reader.stems_between(stemmed, stemmed + LAST, 1)
+        return known
 
     def _from(self, beginning: str) -> Sequence[str]:
         return self._reader.stems_between(beginning, beginning + LAST, _MAX_FORMS)
@@ -125,6 +128,7 @@ class _Kept:
         self.languages: frozenset[Language] | None = None
         self.forms: dict[tuple[str, Language], tuple[str, ...]] = {}
         self.variants: dict[tuple[str, Language], tuple[str, ...]] = {}
+        self.has: dict[str, bool] = {}
 
 
 class WordCache:
@@ -339,7 +343,8 @@ def also_searched(corrected: Mapping[str, Sequence[str]], texts: Iterable[str]) 
     the results."""
     wanted = {stem(meant): typed for typed, words in corrected.items() for meant in words}
     found: dict[str, str] = {}
-    for word in (word for text in texts if wanted for word in words_of(text)):
+    first_letters = {each[:1] for each in wanted}
+    for word in (word for text in texts if wanted for word in words_of(text) if word[:1] in first_letters):
         typed = wanted.pop(stem(word), None)
         if typed is not None:
             found[word] = typed

@@ -56,6 +56,9 @@ _FILES_IN = """
 SELECT id, path, source, day, chunks, days FROM files WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id
 """
 # As one JSON text they arrive in half the time of rows.
+_MAX_ABSENT = 10_000
+"""Expressions that are remembered as found in no chunk, until the index changes."""
+
 _POSTINGS = """
 SELECT json_group_array(rowid) FROM (
     SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? AND rowid >= ? AND rowid < ? LIMIT ?
@@ -110,6 +113,8 @@ class IndexReader:
         self._files: dict[int, FileRow] = {}
         self._files_at: int | None = None
         self._speakers: dict[int, str] | None = None
+        self._has_vocabulary = False
+        self._absent: set[tuple[str, int, int]] = set()
 
     def close(self) -> None:
         """Close the connection; idempotent."""
@@ -224,9 +229,16 @@ class IndexReader:
         """Return the first `limit` chunks in `id_range`, by id, that match the FTS5 expression `match`: `(n,)`."""
         np = numpy()
         with self.snapshot():
-            [(found,)] = fetch(self._connection, _POSTINGS, (match, *id_range, limit))
+            asked = match, *id_range
+            found = "[]" if asked in self._absent else fetch(self._connection, _POSTINGS, (*asked, limit))[0][0]
+        if found == "[]":
+            # Most words of the thesaurus are in no note, and are asked for again and again.
+            if limit and len(self._absent) < _MAX_ABSENT:
+                self._absent.add(asked)
+            nothing: Ids = np.zeros(0, np.int64)
+            return nothing
         # Without a list of Python's integers: a third of the time, a quarter of the memory.
-        ids: Ids = np.fromstring(found[1:-1], np.int64, sep=",") if found != "[]" else np.zeros(0, np.int64)
+        ids: Ids = np.fromstring(found[1:-1], np.int64, sep=",")
         return ids
 
     def frequency(self, match: str, found: int) -> int:
@@ -237,7 +249,7 @@ class IndexReader:
         """Return the stems of the keyword index without digits, at least `shortest` long and with this `beginning`, the
         most frequent first: 50 ms for a letter in a million chunks."""
         with self.snapshot():
-            self._connection.execute(_STEM_TABLE)
+            self._open_vocabulary()
             asked = beginning, f"{beginning}\U0010ffff", shortest
             return [stem for (stem,) in self._connection.execute(_STEMS, asked)]
 
@@ -245,9 +257,15 @@ class IndexReader:
         """Return the first `limit` stems of the keyword index, in order, from `first` on and before `end`: 20 µs for
         one; for more their occurrences are counted."""
         with self.snapshot():
-            self._connection.execute(_STEM_TABLE if limit > 1 else _OCCURRENCE_TABLE)
+            self._open_vocabulary()
             table = "stems" if limit > 1 else "occurrences"
             return [stem for (stem,) in self._connection.execute(_STEMS_BETWEEN.format(table), (first, end, limit))]
+
+    def _open_vocabulary(self) -> None:
+        if not self._has_vocabulary:
+            self._connection.execute(_STEM_TABLE)
+            self._connection.execute(_OCCURRENCE_TABLE)
+            self._has_vocabulary = True
 
     def best_keywords(self, match: str, limit: int, file_ids: Collection[int] | None = None) -> list[tuple[int, float]]:
         """Return the `limit` best matches of `match` (only in `file_ids`, if given) with bm25: lower is better."""
@@ -342,7 +360,7 @@ class IndexReader:
         self._connection.close()
         self._connection = replacement
         # A reopened file may have the same generation, and tables belong to a connection.
-        self._generation, self._files_at = -1, None
+        self._generation, self._files_at, self._has_vocabulary = -1, None, False
 
     def _refresh(self) -> None:
         """Drop caches of another generation."""
@@ -350,7 +368,7 @@ class IndexReader:
         if generation == self._generation:
             return
         self._generation = generation
-        self._speakers = None
+        self._speakers, self._absent = None, set()
         self._identity = read_identity(self._connection)
         self._table = table_of(self._connection, self._identity)
 

@@ -196,6 +196,8 @@ class FileRow(Struct, frozen=True):
 
     def day_at(self, ordinal: int) -> dt.date | None:
         """Return the day of the chunk `ordinal`; the last of several."""
+        if not self.days:
+            return self.day
         days = next((run.days for run in reversed(self.runs) if run.first <= ordinal), ())
         return max(days, default=None)
 
