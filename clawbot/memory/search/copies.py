@@ -41,7 +41,6 @@ def without_repetition(
     known = [at for at, number in enumerate(ranked.ids) if number in rows]
     above = _headings(reader, [rows[ranked.ids[at]] for at in known])
     exact = {each.start for each in days if each.start == each.end}
-    ids = frozenset(ranked.ids)
     lines: dict[int, Line] = {}
     seen: set[tuple[str, date | None]] = set()
     for at in known:
@@ -50,10 +49,8 @@ def without_repetition(
         day = file.day_at(row.id - id_of(file.id, 0))
         # A heading alone means little: it represents the line below it.
         text = f"{row.text}\n{below.text}" if row.kind == "heading" and below else row.text
-        # One of a day or a time alone has the meaning of the line below it: they are one position, where both count.
-        position = row.id
-        if below and not ids.isdisjoint((row.id - 1, row.id + 1)):
-            position += wording_of(text).words == wording_of(below.text).words
+        # One of a day or a time alone has the meaning of the line below it: they are one position.
+        position = row.id + 1 if below and wording_of(text).words == wording_of(below.text).words else row.id
         about = "" if file.source == "sessions" else f"{_about(file.path)} {above.get(row.heading or -1, '')}"
         # Which number it is does not matter: of many nearly equal lines only one is examined.
         mark = day if day in exact or (row.flags & DATED and _is_relative(_DIGITS.sub("3", text))) else None

@@ -147,7 +147,7 @@ def _weigh_words(table: LineTable, wording: Wording, window: Sequence[tuple[int,
             best[others] = np.maximum(best[others], np.float32(weight) * values)
         around += best[:-1]
         sections += _best_of_sections(table, each, positions, values)
-        notes += best_of(table.note[positions], values, table.notes)
+        add_best(table.note[positions], values, notes)
     return _Words(own, around, sections, notes if wording.notes is None else wording.notes)
 
 
@@ -167,7 +167,8 @@ def _exact(table: LineTable, wording: Wording, rare: float) -> Floats:
 def _best_of_sections(table: LineTable, match: Matches, positions: Ids, values: Floats) -> Floats:
     """Return the match of each section with one word: that of its best line or its heading, `(s,)`."""
     np = numpy()
-    best = best_of(table.section[positions], values, len(table.section_names))
+    best: Floats = np.zeros(len(table.section_names), np.float32)
+    add_best(table.section[positions], values, best)
     if not table.is_complete:
         order = np.argsort(table.section_names)
         headings, found = match.within(table.section_names[order])
@@ -175,26 +176,20 @@ def _best_of_sections(table: LineTable, match: Matches, positions: Ids, values: 
     return best
 
 
-def best_of(groups: Ids, values: Floats, count: int) -> Floats:
-    """Return the highest of `values` `(n,)` in each of `count` groups or 0: `(count,)`. `groups` `(n,)` ascend."""
-    np = numpy()
-    best: Floats = np.zeros(count, np.float32)
-    if len(groups):
-        add_best(groups, values, best)
-    return best
-
-
 def add_best(groups: Ids, values: Floats, out: Floats) -> None:
-    """Add to `out` `(g,)` the highest of `values` `(n,)` in each group. `groups` `(n,)` ascend; n is at least 1."""
+    """Add to `out` `(g,)` the highest of `values` `(n,)` in each of g groups. `groups` `(n,)` ascend."""
     np = numpy()
-    starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
-    out[groups[starts]] += np.maximum.reduceat(values, starts)
+    if len(groups):
+        starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
+        out[groups[starts]] += np.maximum.reduceat(values, starts)
 
 
 def best_of_notes(notes: Ids, values: Floats) -> Floats:
     """For each line the highest of `values` `(n,)` in its file, at least 0: `(n,)`. `notes` `(n,)` number the files,
     ascending."""
-    found: Floats = best_of(notes, values, int(notes[-1]) + 1 if len(notes) else 0)[notes]
+    best: Floats = numpy().zeros(int(notes[-1]) + 1 if len(notes) else 0, numpy().float32)
+    add_best(notes, values, best)
+    found: Floats = best[notes]
     return found
 
 

@@ -30,11 +30,8 @@ class Part:
 
     `section` is the number of each line's section, `(n,)`; `section_starts` the position of the first line of each of
     the `sections`, and behind them n; `note_of_section` the number of its file, of the `notes`. `flow` is the section
-    of a line that flows, and for others the number of sections plus that of the file; `flow_around` is the same between
-    WINDOW lines of no section.
+    of a line that flows, and for others the number of sections plus that of the file.
     """
-
-    WINDOW = 2
 
     def __init__(self, columns: Columns) -> None:
         np = numpy()
@@ -52,9 +49,7 @@ class Part:
         self.notes = len(self._file_ids)
         note = np.cumsum(begins, dtype=np.int32) - np.int32(1)
         self.note_of_section: Ids = note[self.section_starts[:-1]]
-        self.flow_around = np.full(len(ids) + 2 * self.WINDOW, -1, np.int32)
-        self.flow = self.flow_around[self.WINDOW : len(ids) + self.WINDOW]
-        self.flow[:] = np.where(columns.flowing, self.section, note + np.int32(self.sections))
+        self.flow = np.where(columns.flowing, self.section, note + np.int32(self.sections))
         self._located: dict[int, tuple[Ids, slice, Ids]] = {}
 
     def __len__(self) -> int:

@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
-from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -210,9 +209,7 @@ def _match_of(word: str) -> str:
     return fts_quote(" ".join(spread))
 
 
-_TASTES = 4
-"""The share of the postings, one of so many, that is read to learn which expressions are rare."""
-
+_TASTES = 4  # one of so many postings is read to learn which expressions are rare
 RAREST = 8.0
 """The weight of the rarest word."""
 
@@ -257,8 +254,7 @@ class WordFinder:
     def choose(self, wanted: Iterable[WantedWord]) -> None:
         """If all postings of `wanted` may be too many, read those of the rarest expressions: the others are left
         out, since the first postings of one would favour old notes. Blocks."""
-        expressions = ((word.match, *(other.match for other in word.others)) for word in wanted)
-        matches = list(dict.fromkeys(chain.from_iterable(expressions)))
+        matches = {match: True for word in wanted for match in (word.match, *(each.match for each in word.others))}
         if len(matches) * min(self._limit, self._total) <= self._most:
             return
         few = self._most // (_TASTES * len(matches)) + 1
@@ -268,10 +264,10 @@ class WordFinder:
         frequent = [(-int(ids[-1]), match) for match, ids in found.items() if len(ids) == few]
         for _, match in sorted(frequent):
             ids = self._ask(match, min(self._limit, left)) if left > 0 else found[match]
-            is_cut = len(ids) >= left and left < self._most
-            found[match] = ids[:0] if is_cut else ids
-            left = 0 if is_cut else left - len(ids)
-            self._skipped |= {match} if is_cut else set()
+            if left < self._most and len(ids) >= left:
+                left, ids = 0, ids[:0]
+                self._skipped.add(match)
+            found[match], left = ids, left - len(ids)
         self._known = found
 
     def find(self, wanted: Sequence[WantedWord], should_stop: StopCheck) -> tuple[list[Matches], bool]:

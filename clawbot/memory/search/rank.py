@@ -391,16 +391,12 @@ class LineRanking:
         np = numpy()
         ids = np.concatenate([np.zeros(0, np.int64), *(each.ids for each in found)])
         values = np.concatenate([np.zeros(0, np.float32), *(each.values * each.rarity for each in found)])
-        is_in_rare = np.repeat(
-            [is_rare(each, self._weights.rare) for each in found], [len(each.ids) for each in found]
-        ).astype(np.bool_)
         inside = self._scope.holds(ids)
         lines = distinct(ids[inside])
-        at = np.searchsorted(lines, ids[inside])
-        sums = np.bincount(at, values[inside], len(lines))
-        rare = distinct(at[is_in_rare[inside]])
-        count = self._weights.by_words
-        best: Ids = np.append(lines[positions_of_best(sums, count)], lines[rare[positions_of_best(sums[rare], count)]])
+        sums = np.bincount(np.searchsorted(lines, ids[inside]), values[inside], len(lines))
+        rare = np.concatenate([lines[:0], *(each.ids for each in found if is_rare(each, self._weights.rare))])
+        at, count = np.flatnonzero(are_among(lines, rare)), self._weights.by_words
+        best: Ids = lines[np.append(positions_of_best(sums, count), at[positions_of_best(sums[at], count)])]
         return best
 
     def _by_day(self, wording: Wording) -> Ids:

@@ -211,7 +211,7 @@ def _add_adjacent(part: Part, positions: Ids, values: Floats, weights: LineWeigh
     for distance, weight in weights.window:
         if distance:
             others = positions - distance
-            good = part.flow_around[others + part.WINDOW] == numbers
+            good = (part.flow.take(others, mode="clip") == numbers) & (others >= 0) & (others < len(part))
             out[others[good]] += np.float32(weight) * values[good]
 
 

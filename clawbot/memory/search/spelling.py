@@ -88,12 +88,8 @@ class IndexWords:
         return known
 
     def has(self, word: str) -> bool:
-        """Return whether a note has `word`, in an English form of it. Blocks: 20 µs for a new one."""
-        known = self._kept.has.get(word)
-        if known is None:
-            stemmed = stem(without_accents(word))
-            known = self._kept.has[word] = stemmed in self._reader.stems_between(stemmed, stemmed + LAST, 1)
-        return known
+        """Return whether a note has `word`, in an English form of it. Blocks: 20 µs."""
+        return _is_noted(stem(without_accents(word)), self._reader)
 
     def _from(self, beginning: str) -> Sequence[str]:
         return self._reader.stems_between(beginning, beginning + LAST, _MAX_FORMS)
@@ -128,7 +124,6 @@ class _Kept:
         self.languages: frozenset[Language] | None = None
         self.forms: dict[tuple[str, Language], tuple[str, ...]] = {}
         self.variants: dict[tuple[str, Language], tuple[str, ...]] = {}
-        self.has: dict[str, bool] = {}
 
 
 class WordCache:
@@ -179,13 +174,6 @@ class Corrected(Struct, frozen=True):
     words: Mapping[str, Sequence[str]] = {}
 
 
-class _Words(Struct, frozen=True):
-    """The stems of the notes with one first letter, most frequent first, and the same as a set."""
-
-    ordered: Sequence[str]
-    noted: frozenset[str]
-
-
 class Spelling:
     """The words of one index, as of the last call. Thread-safe."""
 
@@ -195,9 +183,8 @@ class Spelling:
         self._is_frequent = is_frequent
         self._busy = threading.Lock()
         self._generation: int | None = None
-        self._stems: dict[str, _Words] = {}
+        self._words: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
         self._known: dict[str, tuple[str, ...]] = {}
-        self._usual: dict[str, list[str]] = {}
 
     def correct(self, text: str, reader: ChunkReader, names: Iterable[str] = (), *, finished: bool = True) -> Corrected:
         """Return `text` with its misspelt words replaced: those that neither a note, a language nor `names` have, and
@@ -245,7 +232,7 @@ class Spelling:
         with self._busy:
             generation = reader.generation
             if generation != self._generation:
-                self._stems, self._known, self._generation = {}, {}, generation
+                self._words, self._known, self._generation = {}, {}, generation
             if spelled not in self._known:
                 # Without the words of the notes nothing can be decided.
                 has_words = bool(reader.stems_between("", LAST, 1))
@@ -261,37 +248,32 @@ class Spelling:
 
     def _is_right(self, word: str, spelled: str, reader: ChunkReader) -> bool:
         root = stem(spelled)
-        is_noted = len(root) < _MIN_STEM or root in reader.stems_between(root, root + LAST, 1)
-        return is_noted or self._is_frequent(word)
+        return len(root) < _MIN_STEM or _is_noted(root, reader) or self._is_frequent(word)
 
-    def _beginning(self, letter: str, reader: ChunkReader) -> _Words:
-        """Return the words that begin with `letter`."""
-        if letter not in self._stems:
-            noted = reader.stems(_MIN_STEM, letter)
-            self._stems[letter] = _Words(noted, frozenset(noted))
-        if letter not in self._usual:
-            self._usual[letter] = [each for each in (*_USUAL, *self._lexicon.words()) if each[0] == letter]
-        return self._stems[letter]
+    def _beginning(self, letter: str, reader: ChunkReader) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the stems of the notes that begin with `letter`, most frequent first, and the usual words."""
+        if letter not in self._words:
+            usual = [each for each in (*_USUAL, *self._lexicon.words()) if each[0] == letter]
+            self._words[letter] = reader.stems(_MIN_STEM, letter), usual
+        return self._words[letter]
 
     def _nearest(self, word: str, names: Set[str], reader: ChunkReader) -> tuple[str, ...]:
-        letter = word[0]
+        stems, usual = self._beginning(word[0], reader)
         if len(word) < SHORTEST:
-            return tuple(_short(word, names, self._beginning(letter, reader).noted))[:LIMIT]
+            return tuple(_short(word, names, frozenset(stems)))[:LIMIT]
         turned = f"{word[1]}{word[0]}{word[2:]}"
-        root = stem(turned)
-        if (
-            turned in names
-            or self._is_word(turned)
-            or (turned != word and root in reader.stems_between(root, root + LAST, 1))
-        ):
+        if turned in names or self._is_word(turned) or (turned != word and _is_noted(stem(turned), reader)):
             return (turned,)
-        stems = self._beginning(letter, reader).ordered
-        found = _nearest(word, stems, [*(each for each in names if each[0] == letter), *self._usual[letter]])
+        found = _nearest(word, stems, [*(each for each in names if each[0] == word[0]), *usual])
         if found and found[0] in STOP_WORDS:
             return found[:1]
         if len(word) == SHORTEST:
             found = tuple(each for each in found if len(each) > SHORTEST or each in _USUAL or _is_turned(word, each))
         return found[:LIMIT]
+
+
+def _is_noted(root: str, reader: ChunkReader) -> bool:
+    return root in reader.stems_between(root, root + LAST, 1)
 
 
 def _is_turned(word: str, other: str) -> bool:
