@@ -88,8 +88,10 @@ class IndexWords:
         return known
 
     def has(self, word: str) -> bool:
-        """Return whether a note has `word`, in an English form of it. Blocks: 20 µs."""
-        return _is_noted(stem(without_accents(word)), self._reader)
+        """Return whether a note has `word`, in an English form of it. Blocks: 20 µs for a new one."""
+        if word not in self._kept.has:
+            self._kept.has[word] = _is_noted(stem(without_accents(word)), self._reader)
+        return self._kept.has[word]
 
     def _from(self, beginning: str) -> Sequence[str]:
         return self._reader.stems_between(beginning, beginning + LAST, _MAX_FORMS)
@@ -124,6 +126,7 @@ class _Kept:
         self.languages: frozenset[Language] | None = None
         self.forms: dict[tuple[str, Language], tuple[str, ...]] = {}
         self.variants: dict[tuple[str, Language], tuple[str, ...]] = {}
+        self.has: dict[str, bool] = {}
 
 
 class WordCache:
