@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import selectors
 import signal
 import sys
 from codecs import getincrementaldecoder, register_error
 from collections.abc import Iterable, Iterator
 from io import StringIO
+from selectors import EVENT_READ, SelectSelector
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -28,7 +28,7 @@ from clawbot.tui.terminal import SavedTerminal
 if TYPE_CHECKING:
     from textual.app import App
 
-POLL = 0.1  # seconds between two checks whether input is still wanted
+TICK = 0.1  # seconds between two checks whether what came in part is complete
 READ = 4096  # bytes
 LINE_BREAKS = ("\x1b\r", "\x1b\n")  # Alt+Enter of terminals that send Esc before a key; Textual reads it as Enter
 # Keys as xterm's modifyOtherKeys and as kitty's protocol spell them. Textual returns no text for some that type it: for
@@ -140,6 +140,11 @@ class KeyParser(XTermParser):
         held, self._held, self._late, self._fed_at = self._held, "", "", monotonic()
         return held + data
 
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether `tick` may deliver something."""
+        return bool(self._pasted.tell() if self._pasting else self._held)
+
     def tick(self) -> Iterator[Message]:
         """After a silence, deliver what was pasted so far; drop half an answer, or take the begin of one for keys."""
         silence, is_sure = monotonic() - self._fed_at, _SURE.match(self._held)
@@ -193,18 +198,31 @@ class KeptDriver(LinuxDriver):
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         self._file = cast("Any", Writer(sys.__stderr__ or sys.stderr))
+        self._ended, self._end = os.pipe()  # ends the thread that reads keys, which waits without a time limit
+
+    def disable_input(self) -> None:
+        """End the thread that reads keys."""
+        os.write(self._end, b"\n")
+        super().disable_input()
+        if self._key_thread is not None:
+            self._key_thread.join()
+        os.read(self._ended, 1)
 
     def run_input_thread(self) -> None:
         """Read keys until input is no longer wanted. A terminal that disappeared is reported by SIGHUP."""
         parser, decoder = KeyParser(self._debug), getincrementaldecoder("utf-8")(BYTES)
         typed = decoder.decode(self.kept.take())
-        with selectors.SelectSelector() as selector:
-            selector.register(self.fileno, selectors.EVENT_READ)
-            while not self.exit_event.is_set():
+        with SelectSelector() as selector:
+            selector.register(self.fileno, EVENT_READ)
+            selector.register(self._ended, EVENT_READ)
+            while True:
                 for message in (*parser.feed(typed), *parser.tick()):
                     self.process_message(message)
                 typed = ""
-                if selector.select(POLL):
+                ready = {key.fd for key, _ in selector.select(TICK if parser.is_incomplete else None)}
+                if self._ended in ready:
+                    return
+                if ready:
                     data = self._read()
                     if not data:
                         # The system only signals the leader of a session.

@@ -7,19 +7,27 @@ import os
 import signal
 import sys
 import termios
+import tty
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from queue import SimpleQueue
+from selectors import SelectorKey, SelectSelector
+from threading import Thread
+from typing import Any, ClassVar
 
 import pytest
 from msgspec import structs
+from textual.app import App
 from textual.css.query import NoMatches
+from textual.events import Key
+from textual.message import Message
 
 from clawbot.agent.events import ApprovalRequested, SessionTitled, ToolStarted
+from clawbot.tui import driver
 from clawbot.tui.app import ClawbotApp
-from clawbot.tui.driver import driver_after
+from clawbot.tui.driver import TICK, KeptDriver, driver_after
 from clawbot.tui.run import _run
 from clawbot.tui.terminal import (
     BELL,
@@ -196,6 +204,38 @@ def test_an_error_gives_the_terminal_back(pty: Pty) -> None:
     with pytest.raises(ImportError), typing_kept():
         raise ImportError
     assert pty.modes == before
+
+
+class CountedWaits(SelectSelector):
+    """Records the time limit of each wait."""
+
+    limits: ClassVar[list[float | None]] = []
+
+    def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
+        self.limits.append(timeout)
+        return super().select(timeout)
+
+
+async def test_a_terminal_at_rest_is_waited_for_without_a_time_limit(pty: Pty, monkeypatch: pytest.MonkeyPatch) -> None:
+    tty.setraw(pty.slave)
+    monkeypatch.setattr(sys, "__stdin__", sys.stdin)
+    monkeypatch.setattr(driver, "SelectSelector", CountedWaits)
+    monkeypatch.setattr(CountedWaits, "limits", [])
+    reader, came = KeptDriver(App[None]()), SimpleQueue[Message]()
+    monkeypatch.setattr(reader, "process_message", came.put)
+    reader._key_thread = Thread(target=reader.run_input_thread)
+    reader._key_thread.start()
+    limits = []
+    for typed, key in (("a", "a"), ("\x1b", "escape"), ("b", "b")):
+        pty.type(typed)
+        message = await asyncio.to_thread(came.get, timeout=10)
+        assert isinstance(message, Key)
+        assert message.key == key
+        limits.append(set(CountedWaits.limits))
+    reader.disable_input()
+    assert not reader._key_thread.is_alive()
+    assert limits == [{None}, {None, TICK}, {None, TICK}]
+    assert CountedWaits.limits[-1] is None
 
 
 def test_without_a_terminal_nothing_is_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
