@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 from clawbot.deadline import deadline
 from clawbot.llm import worker_reuse
 from clawbot.llm.frames import CallFailed, CancelCall, Ended, Logged, Report, Request, WorkerReady, report_decoder
+from clawbot.llm.tokens import release_vocabulary
 from clawbot.worker_pipe import MAX_LINE, WorkerProcess, module_command
 
 CANCEL_SECONDS = 3.0
@@ -118,6 +119,7 @@ class WorkerClient:
             _logger.info("nobody called for %.0f s, so the worker is ended", IDLE_SECONDS)
             self._ready.set()
             self._spawn(process.close())
+            self._spawn(asyncio.to_thread(release_vocabulary))
 
     async def _cancel(self, identity: int, channel: _Channel) -> None:
         self._send(CancelCall(identity))

@@ -19,11 +19,11 @@ from textual.message_pump import MessagePump
 from textual.screen import Screen
 
 from clawbot.clock import Clock, SystemClock
+from clawbot.collector import share_heaps
 from clawbot.errors import ClawbotError
 from clawbot.text.interface import _, ngettext
 from clawbot.tui.app_base import AgentSwitch, OpenRuntime, ScreensApp
 from clawbot.tui.driver import AltKey
-from clawbot.tui.earlier import share_heaps
 from clawbot.tui.input import ScreenCommand, Submitted, UserInput
 from clawbot.tui.render.lines import code_spans
 from clawbot.tui.screens.chat import ChatScreen

@@ -7,8 +7,6 @@ the transcript again on demand.
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from functools import partial
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 from textual.strip import Strip
 
+from clawbot.collector import trim_heaps
 from clawbot.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -44,25 +43,10 @@ if TYPE_CHECKING:
     from clawbot.tui.widgets.transcript import TranscriptView
 
 
-_ARENA_MAX = -8  # M_ARENA_MAX in malloc.h
-_HEAPS = 2
-
-
-def share_heaps() -> None:
-    """Let threads started from now on share their heaps."""
-    if mallopt := _function("mallopt"):
-        mallopt(_ARENA_MAX, _HEAPS)
-
-
 def release_memory() -> None:
     """Drop cached styles of removed lines, and return free pages to the system. Blocks: milliseconds."""
     Strip.render_ansi.cache_clear()
-    if malloc_trim := _function("malloc_trim"):
-        malloc_trim(0)
-
-
-def _function(name: str) -> ctypes._NamedFuncPointer | None:
-    return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None
+    trim_heaps()
 
 
 ABOVE = N_("↑ earlier messages are above")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiktoken import registry
 
 from clawbot.llm import tokens
-from clawbot.llm.tokens import count_now, count_tokens, estimate_tokens
+from clawbot.llm.tokens import count_now, count_tokens, estimate_tokens, release_vocabulary
 
 PROSE = "The quick brown fox jumps over the lazy dog. "
 CHINESE = "我喜欢用制表符缩进代码。"
@@ -16,6 +17,14 @@ CHINESE = "我喜欢用制表符缩进代码。"
 async def test_exact() -> None:
     assert await count_tokens("hello world") == count_now("hello world") == 2
     assert await count_tokens("<|endoftext|>") > 1
+
+
+def test_a_vocabulary_that_was_released_is_loaded_again() -> None:
+    assert count_now("hello world") == 2
+    assert registry.ENCODINGS
+    release_vocabulary()
+    assert not registry.ENCODINGS
+    assert count_now("hello world") == 2
 
 
 @pytest.mark.parametrize("text", ["", PROSE * 20, CHINESE * 20])

@@ -8,11 +8,13 @@ from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
+from tiktoken import registry
 
 from clawbot.llm import process
 from clawbot.llm.failures import to_error
 from clawbot.llm.frames import CallFailed, Complete, Deltas, Report, WorkerReady, report_decoder
 from clawbot.llm.process import acquire_worker, release_worker
+from clawbot.llm.tokens import count_tokens
 from clawbot.llm.worker import CallReports
 from clawbot.worker_pipe import encode_frame, read_frame
 from tests.faults import seen_to_end
@@ -166,8 +168,9 @@ def test_a_call_neither_looks_through_each_message_of_a_long_talk_nor_loads_a_vo
 async def test_a_worker_that_nobody_calls_is_ended_and_the_next_call_has_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It takes more than twice the memory of everything else."""
+    """It takes more than twice the memory of everything else, and the vocabulary more than half of that."""
     monkeypatch.setattr(process, "IDLE_SECONDS", 0.0)
+    await count_tokens("hello")
     worker = acquire_worker()
     await worker.next_id()
     first = worker.pid
@@ -178,6 +181,7 @@ async def test_a_worker_that_nobody_calls_is_ended_and_the_next_call_has_another
     assert isinstance(reports[-1], CallFailed)
     assert worker.pid != first
     await release_worker(worker)
+    assert not registry.ENCODINGS
 
 
 async def test_the_last_user_ends_the_process() -> None:
