@@ -47,6 +47,9 @@ def is_plain(pattern: str) -> bool:
     return _PLAIN.fullmatch(pattern) is not None
 
 
+_WORDS = re.compile(r"(?:[^\\\[\](){}?*+^$]|\\[^\w\s])+")
+"""Patterns of characters, any one, and alternatives: their search in a text takes time in proportion to it, and what
+they match is within a line."""
 _COMMAND = (sys.executable, "-P", "-m", "clawbot.tools.matching")
 _BLOCK = 65536
 
@@ -74,9 +77,11 @@ def matcher(pattern: str, *, ignore_case: bool, clock: Clock, until: float) -> I
         # Releases the interpreter lock, so the screen remains responsive.
         return plain.search(line, timeout=left, concurrent=True)
 
+    block = _BLOCK if _WORDS.fullmatch(pattern) else 1
+
     def search(handle: int) -> Iterator[tuple[int, str]]:
         with os.fdopen(handle, "rb", closefd=False) as stream:
-            yield from fitting_lines(stream, find)
+            yield from fitting_lines(stream, find, block=block)
 
     yield search
 

@@ -39,15 +39,47 @@ def compiled(pattern: str, *, ignore_case: bool) -> Pattern[str] | str:
         return "it is nested too deeply or counts too far"
 
 
-def fitting_lines(stream: BufferedReader, find: Callable[[str], Match[str] | None]) -> Iterator[tuple[int, str]]:
+Find = Callable[[str], "Match[str] | None"]
+"""Searches a text."""
+
+
+def fitting_lines(stream: BufferedReader, find: Find, *, block: int = 1) -> Iterator[tuple[int, str]]:
     """The number and text, truncated around the match of `find`, of each matching line; none for a binary file. Stops
-    at a read error. Blocks; raises what `find` raises."""
+    at a read error. Blocks; raises what `find` raises.
+
+    Lines are searched together first, about `block` bytes of them: only where a match in a line is one in the lines
+    around it.
+    """
     number = 1
-    for part in _parts(stream):
-        line = decode(part)[0].rstrip("\r\n")
-        if found := find(line):
-            yield number, _cut(line, found.start())
-        number += part.endswith(b"\n")
+    for parts in _blocks(_parts(stream), block):
+        if len(parts) > 1 and _fits_nowhere(parts, find):
+            number += sum(part.endswith(b"\n") for part in parts)
+            continue
+        for part in parts:
+            line = decode(part)[0].rstrip("\r\n")
+            if found := find(line):
+                yield number, _cut(line, found.start())
+            number += part.endswith(b"\n")
+
+
+def _blocks(parts: Iterator[bytes], size: int) -> Iterator[list[bytes]]:
+    block: list[bytes] = []
+    left = size
+    for part in parts:
+        block.append(part)
+        left -= len(part)
+        if left <= 0:
+            yield block
+            block, left = [], size
+    if block:
+        yield block
+
+
+def _fits_nowhere(parts: list[bytes], find: Find) -> bool:
+    try:
+        return find(b"".join(parts).decode()) is None
+    except UnicodeDecodeError:
+        return False
 
 
 def _parts(stream: BufferedReader) -> Iterator[bytes]:

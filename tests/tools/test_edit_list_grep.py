@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from io import BufferedReader, BytesIO
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from clawbot.clock import SystemClock
+from clawbot.tools import grep
 from clawbot.tools.folder import WorkspaceFolder
-from clawbot.tools.grep import GrepArguments, GrepTool
+from clawbot.tools.grep import _BLOCK, GrepArguments, GrepTool
 from clawbot.tools.listing import glob_of
+from clawbot.tools.matching import Find, compiled, fitting_lines
 from clawbot.tools.protocol import ToolError
 from tests.tools.conftest import TABLES, Run
 
@@ -142,6 +147,48 @@ async def test_grep_caps_matches_and_long_lines(run: Run, workspace: Path) -> No
 async def test_grep_counts_lines_behind_an_overlong_one(run: Run, workspace: Path) -> None:
     (workspace / "long.txt").write_text("x" * 200_000 + "\nfound\n", encoding="utf-8")
     assert (await run("grep", pattern="found")).text == "long.txt:2:found"
+
+
+@pytest.mark.parametrize("pattern", ["needle", "Needle|nadel", "n.edle", "é", "x{2}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"needle",
+        b"a\r\nneedle\r\n" * 3,
+        b"x" * 70_000 + b"\nneedle\n",
+        b"need\nle\nn\nedle\n",
+        b"\xff needle\n\xe9\nb\n",
+        "é needle\nN\nNeedle".encode("utf-16"),
+        b"a\n" * 50_000 + b"needle\n" + b"b\n" * 50_000 + b"needle",
+    ],
+)
+def test_lines_that_are_searched_together_fit_like_each_alone(text: bytes, pattern: str) -> None:
+    found = compiled(pattern, ignore_case=False)
+    assert not isinstance(found, str)
+    find = found.search
+    together, alone = (list(fitting_lines(BufferedReader(BytesIO(text)), find, block=block)) for block in (_BLOCK, 1))
+    assert together == alone
+
+
+async def test_a_word_is_searched_in_many_lines_at_once(
+    run: Run, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace / "long.txt").write_text("hay\n" * 10_000 + "needle\n")
+    searched: list[str] = []
+
+    def counted(stream: BufferedReader, find: Find, *, block: int) -> Iterator[tuple[int, str]]:
+        def count(text: str) -> object:
+            searched.append(text)
+            return find(text)
+
+        return fitting_lines(stream, cast("Find", count), block=block)
+
+    monkeypatch.setattr(grep, "fitting_lines", counted)
+    assert (await run("grep", pattern="straw", path="long.txt")).text == "No matches."
+    assert len(searched) == 1
+    assert (await run("grep", pattern="^straw", path="long.txt")).text == "No matches."
+    assert len(searched) == 1 + 10_001
 
 
 async def test_a_bad_pattern_is_explained(run: Run) -> None:
