@@ -62,10 +62,10 @@ class InTime(Struct, frozen=True):
 def newest_first(statements: Sequence[Statement]) -> InTime:
     """Put the newest statement about a thing at the position of the best one, if it has its words of the question; and
     one of no day, which may hold now, behind those that differ."""
-    topics = [_topics(each.text) for each in statements]
     order, earlier = list(range(len(statements))), set[int]()
     # Lines without a word of the question are no answers, unless all are found by their meaning alone.
     answers = [at for at in order if statements[at].asked] or order
+    topics = {at: _topics(statements[at].text) for at in answers}
     by_day = sorted((at for at in answers if topics[at]), key=lambda at: statements[at].day or date.max)
     alike = [(old, new) for old, new in combinations(by_day, 2) if _is_alike(topics[old], topics[new])]
     same_day = [pair for pair in alike if statements[pair[0]].day == statements[pair[1]].day]
