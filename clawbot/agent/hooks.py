@@ -206,8 +206,10 @@ class SessionServices:
 
     def _transcript(self) -> Transcript:
         """That of the event's session, to be read. Blocks. Raises SessionStoreError."""
-        store = self._deps.store
-        return Transcript.open_history(store.path_of(store.find(self._event.session_id)), clock=self._deps.clock)
+        store, record = self._deps.store, self._hooks.conversation.session.record
+        if record.session_id != self._event.session_id:
+            record = store.find(self._event.session_id)
+        return Transcript.open_history(store.path_of(record), clock=self._deps.clock)
 
     def _last_words(self) -> datetime:
         """When the user spoke last in the event's session, in the user's zone; where that is not known, the event's

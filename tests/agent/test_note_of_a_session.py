@@ -14,9 +14,12 @@ from msgspec import structs
 from clawbot.agent import notes as notes_module
 from clawbot.agent.agent import Agent
 from clawbot.agent.events import NoteKept
+from clawbot.agent.hooks import SessionServices
 from clawbot.guarded import PRIVATE_FILE, GuardedFolder
+from clawbot.hooks.events import CommandNew
 from clawbot.sessions.entries import CustomEntry
-from clawbot.sessions.store import OpenSession
+from clawbot.sessions.index import SessionRecord
+from clawbot.sessions.store import OpenSession, SessionStore
 from tests.agent.fakes import says
 from tests.agent.gate_host import PurposeModel, notes, talk
 from tests.agent.keeping_house import BEGIN, hooks_of, notes_in, open_agent, taken
@@ -55,6 +58,25 @@ async def test_a_session_that_is_resumed_and_ended_again_without_a_word_keeps_it
     assert path.read_bytes() == before
     await chat(tmp_path, 6, "加上端口", "/new", session=session)
     assert words_of(tmp_path) == ["plan the api", "fine", "加上端口", "fine"]
+
+
+async def test_the_messages_of_the_open_session_are_read_without_a_search_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list of all sessions is read for that."""
+    found: list[str] = []
+    find = SessionStore.find
+
+    def counted(store: SessionStore, name: str) -> SessionRecord:
+        found.append(name)
+        return find(store, name)
+
+    monkeypatch.setattr(SessionStore, "find", counted)
+    agent = await open_agent(tmp_path, PurposeModel(slug=UNNAMED), 0)
+    await talk(agent, "plan the api")
+    said = await SessionServices(agent.hooks, agent.hooks.event(CommandNew)).overview()
+    assert ([each.text for each in said], found) == (["plan the api"], [])
+    await agent.close()
 
 
 async def test_a_note_that_was_edited_is_added_to_once(tmp_path: Path) -> None:
