@@ -14,8 +14,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
+REST_SECONDS = 7
 MARK = "Ω"  # one cell, and nothing else on the screen is like it
 
 
@@ -24,8 +26,9 @@ def fresh_env(home: str) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": home, "LANG": "C.UTF-8", "TERM": "xterm-256color"}
 
 
-def first_echo(home: str) -> tuple[float, int]:
-    """Seconds from exec until a typed text is on the screen, and the resident memory then, in kB.
+def first_echo(home: str) -> tuple[float, int, float]:
+    """Seconds from exec until a typed text is on the screen, and the resident memory then, in kB; how often the screen
+    wakes in a second at rest.
 
     The keys are sent before the program has started, as somebody would who types ahead.
     """
@@ -53,15 +56,30 @@ def first_echo(home: str) -> tuple[float, int]:
                 os.write(master, MARK.encode())
                 typed = True
         elapsed = time.perf_counter() - began
-        settled = time.perf_counter() + 2
-        while time.perf_counter() < settled:
-            if select.select([master], [], [], 0.05)[0]:
-                os.read(master, 65536)
-        return elapsed, tree_memory(process.pid)
+        drain(master, 2)
+        memory, counts = tree_memory(process.pid), [wakeups(process.pid)]
+        for _ in range(REST_SECONDS):
+            drain(master, 1)
+            counts.append(wakeups(process.pid))
+        return elapsed, memory, statistics.median(after - before for before, after in pairwise(counts))
     finally:
         process.kill()
         process.wait()
         os.close(master)
+
+
+def drain(master: int, seconds: float) -> None:
+    """Read what the screen writes for so long."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        if select.select([master], [], [], 0.05)[0]:
+            os.read(master, 65536)
+
+
+def wakeups(pid: int) -> int:
+    """How often the threads of a process gave up the processor to wait, so far."""
+    found = [task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/status")]
+    return sum(int(each.partition("\nvoluntary_ctxt_switches:")[2].split()[0]) for each in found)
 
 
 def tree_memory(pid: int) -> int:
@@ -93,8 +111,9 @@ def main() -> None:
         turns = [command_seconds(["chat", "-p", "hello", "--model", "offline"], home) for _ in range(runs)]
     rows = [
         ("clawbot --version", f"{statistics.median(versions):.2f} s", "0.15 s"),
-        ("exec to first echoed key", f"{statistics.median(e for e, _ in echoes):.2f} s", "0.50 s"),
-        ("memory before the first model call", f"{max(m for _, m in echoes) / 1024:.0f} MB", "150 MB"),
+        ("exec to first echoed key", f"{statistics.median(e for e, *_ in echoes):.2f} s", "0.50 s"),
+        ("memory before the first model call", f"{max(m for _, m, _ in echoes) / 1024:.0f} MB", "150 MB"),
+        ("wakeups of the screen at rest", f"{statistics.median(w for *_, w in echoes):.1f} a second", "1"),
         ("-p hello, offline, whole command", f"{statistics.median(turns):.2f} s", "-"),
     ]
     print(f"{'':40} {'median':>10} {'at most':>10}")

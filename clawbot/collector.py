@@ -6,10 +6,7 @@ import contextlib
 import gc
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ctypes import _NamedFuncPointer
+from typing import Any
 
 
 @contextlib.contextmanager
@@ -43,7 +40,7 @@ def trim_heaps() -> None:
         malloc_trim(0)
 
 
-def _function(name: str) -> _NamedFuncPointer | None:
+def _function(name: str) -> Any:
     # Deferred: commands that end at once do without it.
     import ctypes
 
