@@ -302,11 +302,15 @@ def screen(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], Callable[[byte
 
 
 def at_rest(home: Path, wait: float = 0.0) -> tuple[float, list[float]]:
-    """CPU seconds until the screen and its worker are idle, and the MB of each process `wait` seconds later."""
+    """CPU seconds until the screen and its worker are idle, and the MB of each process then, or `wait` seconds after a
+    turn."""
     with screen(home) as (process, types):
         types(b"x")
         spent = settled(process.pid)
-        time.sleep(wait)
+        if wait:
+            types(b"\r")
+            settled(process.pid)
+            time.sleep(wait)
         return spent, [memory_of(pid) for pid in tree_of(process.pid)]
 
 
@@ -355,7 +359,7 @@ def memory(runs: int) -> None:
         later = sum(at_rest(home, IDLE_SECONDS)[1])
     shown = " + ".join(f"{statistics.median(part):.0f}" for part in zip(*found, strict=False))
     print(f"program + worker after the first key: {shown} = {statistics.median(map(sum, found)):.0f} MB")
-    print(f"when nobody called for {IDLE_SECONDS:.0f} s: {later:.0f} MB")
+    print(f"when nobody called for {IDLE_SECONDS:.0f} s after a turn: {later:.0f} MB")
 
 
 def resume(runs: int) -> None:
