@@ -27,7 +27,7 @@ from clawbot.memory.search.features import (
 )
 from clawbot.memory.search.outline import Outline
 from clawbot.memory.search.protocols import ChunkReader, Matrix, StopCheck
-from clawbot.memory.search.question import RAREST, Matches, Question, WordFinder
+from clawbot.memory.search.question import RAREST, Matches, WordFinder
 from clawbot.memory.search.scope import FileScope
 from clawbot.memory.search.shortlist import shortlist
 from clawbot.memory.search.table import Columns, LineTable
