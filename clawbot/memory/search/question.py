@@ -100,7 +100,7 @@ def understand(
     days = dates_in(text, today, prefer="past")
     rest = _without(text, (each.text for each in days))
     query = parse_query(rest)
-    left = parse_query(_DOING.sub(" ", rest.lower()))
+    left = parse_query(_DOING.sub(" ", rest.lower())) if days else query
     only_days = bool(days) and (left.is_little or len(left.content_words) + 2 * len(query.names) <= 1)
     if only_days and query.is_little:
         query = parse_query(" ".join(each.text for each in days))
