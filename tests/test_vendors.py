@@ -76,6 +76,9 @@ async def test_a_client_that_leaves_in_the_middle(vendors: Vendors) -> None:
     await begun.wait()
     client.cancel()
     await vendors.gone.wait()
+    with pytest.raises(asyncio.CancelledError):
+        await client
+    assert len(vendors.asked) == 1
 
 
 async def test_a_connection_is_refused(vendors: Vendors) -> None:
