@@ -1,5 +1,5 @@
 """The output of the memory tools for a model, quoted as data and truncated to a budget: hits as numbered lines, note by
-note, and beside them as plain data for programs; lines of a note as JSON.
+note, and separately as plain data for programs; lines of a note as JSON.
 
 Neither form can be broken by a note: every quoted line begins with its number or a blank, and a JSON string has its
 quotation marks and line breaks escaped.

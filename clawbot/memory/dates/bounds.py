@@ -68,8 +68,8 @@ def holidays(lower: str, context: Context) -> Iterator[FoundDate]:
 def related(found: Sequence[FoundDate], lower: str, today: date) -> list[FoundDate]:
     """Return the dates `found` in a question, in its order, as the words around them mean them; `lower` is the question
     in lower case. Raises ValueError and OverflowError for impossible dates."""
-    whole = _with_parts(_with_years(found, lower), lower, today)
-    return [each if is_range else _bounded(each, lower) for each, is_range in _with_ranges(whole, lower, today)]
+    with_parts = _with_parts(_with_years(found, lower), lower, today)
+    return [each if is_range else _bounded(each, lower) for each, is_range in _with_ranges(with_parts, lower, today)]
 
 
 def _with_years(found: Sequence[FoundDate], lower: str) -> list[FoundDate]:

@@ -107,7 +107,7 @@ class Structure(Struct, frozen=True):
 
 
 def _marker(row: ChunkRow) -> str:
-    """Return what tells the items of one list from those of the next: the sign, or that they are numbered."""
+    """Return what distinguishes the items of one list from those of the next: the sign, or that they are numbered."""
     return "1" if row.text[:1].isdigit() else row.text[:1]
 
 
