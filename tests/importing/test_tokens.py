@@ -11,6 +11,7 @@ import pytest
 from clawbot.agent.agent import Agent
 from clawbot.importing.ledger import Ledger
 from clawbot.importing.runs import Importer
+from clawbot.llm.protocol import ChatRequest
 from clawbot.sessions.summary import SessionSummary
 from tests.agent.fakes import says
 from tests.agent.gate_host import PurposeModel, notes, talk
@@ -22,8 +23,8 @@ DAY = 24 * 60
 LONG = [*homes.ENGLISH, *((f"question {n} about the geese", "corn and barley " * 50) for n in range(60))]
 
 
-def model() -> PurposeModel:
-    return PurposeModel(flush=notes("- something\n"), slug=[says("a-name")], title=[says("A title")])
+def model(slug: str = "a-name") -> PurposeModel:
+    return PurposeModel(flush=notes("- something\n"), slug=[says(slug)], title=[says("A title")])
 
 
 def bring(folder: Path, program: str, *, with_notes: bool = False) -> list[SessionSummary]:
@@ -52,11 +53,13 @@ async def two_days(folder: Path, brain: PurposeModel) -> None:
 
 
 def sent(brain: PurposeModel) -> list[tuple[str, int]]:
-    """What was sent to the model: the purpose of each call, and its size in characters."""
-    return [
-        (request.purpose, len(request.system) + sum(len(message.text) for message in request.messages))
-        for request in brain.requests
-    ]
+    """What was sent to the model, sorted: the purpose of each call, and its size in characters. A conversation is named
+    in the background, before the next turn or behind its prompt: those calls are counted only."""
+    return sorted((request.purpose, 0 if request.purpose == "slug" else size_of(request)) for request in brain.requests)
+
+
+def size_of(request: ChatRequest) -> int:
+    return len(request.system) + sum(len(message.text) for message in request.messages)
 
 
 @pytest.mark.few(2)
@@ -67,7 +70,8 @@ async def test_the_days_after_the_move_cost_what_a_fresh_start_costs(program: st
     fresh.mkdir()
     if (moved / "workspace").exists():
         shutil.copytree(moved / "workspace", fresh / "workspace")
-    after, before = model(), model()
+    # No conversation is named: the next turn reads the note under its old name or under the new one.
+    after, before = model("NO_REPLY"), model("NO_REPLY")
     await two_days(moved, after)
     await two_days(fresh, before)
     assert sent(after) == sent(before)
