@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from clawbot.authors import changing
 from clawbot.locks import try_lock, wait_for_lock
 from clawbot.text.encoding import decoded
 from clawbot.text.patterns import lazy_re
@@ -29,6 +30,7 @@ PRIVATE_FILE = 0o600
 PRIVATE_DIR = 0o700
 NO_PLAIN_FILE = "is no plain file"
 MAX_GUARDED_BYTES = 2 * 1024 * 1024
+MAX_RECORDED_BYTES = 20 * 1024 * 1024  # of a memory file; the index takes no larger one
 LINK_ERRORS = (errno.ELOOP, errno.EMLINK)  # the errors of O_NOFOLLOW for a link, on Linux and BSD
 # Without O_NONBLOCK, opening a FIFO would wait for a writer.
 OPEN_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -106,22 +108,11 @@ class GuardedFolder:
                 # Before anything is written: a full disk stops nobody who has the file.
                 os.stat(name, dir_fd=folder, follow_symlinks=False)
                 return False
-            aside = _write_aside(folder, name, data, mode)
-            try:
-                os.link(aside, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-            except FileExistsError:
-                return False
-            except OSError as error:
-                if error.errno not in _NO_LINKS:
-                    raise
-                with contextlib.suppress(FileExistsError):
-                    _create(folder, name, data, mode)
-                    return True
-                return False
-            finally:
-                _unlink(folder, aside)
-            sync(folder)
-            return True
+            with contextlib.suppress(FileExistsError), changing(self.root, path, lambda: None, data):
+                _create_complete(folder, name, data, mode)
+                sync(folder)
+                return True
+            return False
 
     def replace(
         self,
@@ -151,7 +142,8 @@ class GuardedFolder:
                     if not held:
                         hold_folder(folder)
                     check()
-                os.replace(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
+                with changing(self.root, path, lambda: _content(folder, name), data):
+                    os.replace(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
             except BaseException:
                 _unlink(folder, aside)
                 raise
@@ -186,14 +178,16 @@ class GuardedFolder:
             wait_for_lock(folder)
             if _mode_of(folder, name):
                 return False
-            os.rename(old, name, src_dir_fd=folder, dst_dir_fd=folder)
+            with changing(self.root, Path(path).with_name(name), lambda: _content(folder, old), None, was=str(path)):
+                os.rename(old, name, src_dir_fd=folder, dst_dir_fd=folder)
             sync(folder)
             return True
 
     def erase(self, path: str | Path) -> None:
         """Delete the file `path`, if it exists."""
         with self._holding(path) as (folder, name):
-            _unlink(folder, name)
+            with changing(self.root, path, lambda: _content(folder, name), None):
+                _unlink(folder, name)
             sync(folder)
 
     def unshut(self, path: str | Path) -> None:
@@ -365,6 +359,28 @@ def _create(folder: int, name: str, data: bytes, mode: int, *, lasting: bool = T
     except BaseException:
         _unlink(folder, name)
         raise
+
+
+def _create_complete(folder: int, name: str, data: bytes, mode: int) -> None:
+    """Write a new file that gets its name when it is complete. Raises FileExistsError."""
+    aside = _write_aside(folder, name, data, mode)
+    try:
+        os.link(aside, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        _create(folder, name, data, mode)
+    finally:
+        _unlink(folder, aside)
+
+
+def _content(folder: int, name: str) -> bytes | None:
+    """What the regular file `name` holds, for the record of a change; None if it is missing. Raises OSError."""
+    try:
+        with os.fdopen(open_regular(folder, name), "rb") as stream:
+            return regular_content(stream, MAX_RECORDED_BYTES)
+    except FileNotFoundError:
+        return None
 
 
 def _unlink(folder: int, name: str) -> None:

@@ -118,6 +118,10 @@ class Paths:
         """Return the memory index of an agent."""
         return self.home / "memory" / f"{check_agent_id(agent_id)}.sqlite"
 
+    def memory_history(self, agent_id: str) -> Path:
+        """Return the folder with the history of an agent's memory files."""
+        return self.home / "memory" / ".history" / check_agent_id(agent_id)
+
 
 def shipped(name: str) -> Path:
     """Return the file or folder `name` shipped with the program (`config.yaml`, `hooks`, `workspace_template`).

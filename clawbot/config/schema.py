@@ -128,6 +128,17 @@ class BrokenBackend(Struct, frozen=True):
     reason: str
 
 
+class HistorySettings(SettingsSection):
+    """The history of the memory files: `clawbot memory log`, `memory undo` and `/undo`."""
+
+    enabled: Switch = True
+    """Whether changes are recorded."""
+    max_mb: Positive = 64
+    """Megabytes of stored contents; beyond them the oldest changes are dropped."""
+    max_days: Positive = 365
+    """Days after which a change is dropped."""
+
+
 class MemorySettings(SettingsSection):
     """All of memory."""
 
@@ -140,6 +151,8 @@ class MemorySettings(SettingsSection):
     """The backend `qmd`."""
     milvus: MilvusSettings = MilvusSettings()
     """The backend `milvus`."""
+    history: HistorySettings = HistorySettings()
+    """Changes of the memory files."""
 
     _broken: BrokenBackend | None = PrivateAttr(None)
 

@@ -18,6 +18,7 @@ from typing import Annotated
 
 from msgspec import Meta, structs
 
+from clawbot.authors import changing
 from clawbot.files import digest_of
 from clawbot.messages import ToolSpec
 from clawbot.sessions.entries import MemoryWrite
@@ -253,7 +254,7 @@ class AppendOnlyFile:
             added = addition(before, clean)
             left = {"secrets": len(secrets), "kinds": tuple(dict.fromkeys(secret.kind for secret in secrets))}
             self._record(structs.replace(described(self.path, before, len(before), added), **left))
-            if not self._append(before, added):
+            if not self._append(present, added):
                 continue
             if present is None:
                 self._keep_name()
@@ -286,12 +287,14 @@ class AppendOnlyFile:
         except Exception as error:
             raise ToolError(f"Nothing was added to {self.path}, as no record of it could be kept: {error}") from error
 
-    def _append(self, before: bytes, added: bytes) -> bool:
-        """Append the bytes if the file is unchanged since `before`; returns whether it was."""
+    def _append(self, present: bytes | None, added: bytes) -> bool:
+        """Append the bytes if the file is unchanged since it was `present` (None: missing); returns whether it was."""
+        before = present or b""
         with self._folder.appending(self._location) as handle:
             if os.fstat(handle).st_nlink > 1 or os.pread(handle, len(before) + 1, 0) != before:
                 return False
-            append_all(handle, added)
+            with changing(self._folder.root, self.path, lambda: present, before + added):
+                append_all(handle, added)
         return True
 
     def _prove(self, before: bytes, added: bytes) -> MemoryWrite | None:

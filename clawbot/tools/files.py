@@ -10,6 +10,7 @@ from typing import Annotated
 
 from msgspec import Meta, to_builtins
 
+from clawbot.authors import changing
 from clawbot.files import version_of
 from clawbot.text.encoding import Encoding, as_utf8, decoded, encoded_like, encoding_of
 from clawbot.tools.arguments import PathArguments
@@ -171,7 +172,8 @@ class AppendTool(ChangingTool[ContentArguments]):
             addition = _fitted(_end_of(handle, status.st_size, encoding_of(before)), content)
             added = _as_in(addition, before)
             if status.st_nlink == 1:
-                append_all(handle, added)
+                with changing(self._folder.root, path.shown, lambda: before or None, before + added):
+                    append_all(handle, added)
         if status.st_nlink > 1:
             # Another hard link may be outside the workspace: give this name its own file.
             return self._make(self.plan(path, arguments))

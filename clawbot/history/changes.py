@@ -1,0 +1,331 @@
+"""The history of the memory files of one agent: records changes, lists them, and takes them back."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import uuid
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from msgspec import structs
+
+from clawbot.authors import Author, Step
+from clawbot.clock import Clock, iso_utc
+from clawbot.config.paths import Paths
+from clawbot.config.schema import HistorySettings, Settings
+from clawbot.files import digest_of
+from clawbot.guarded import MAX_RECORDED_BYTES, GuardedFolder
+from clawbot.history.contents import Contents
+from clawbot.history.log import FILE, ID_CHARS, Log
+from clawbot.history.noticing import Found, Scan, known_state
+from clawbot.history.undoing import Undo
+from clawbot.history.values import UNKNOWN, USER, Change, HistoryError, Line, Rewrite, Undone, is_memory
+from clawbot.text.interface import _
+
+log = logging.getLogger(__name__)
+
+UNDO = Author("undo")
+_MB = 1024**2
+
+
+class History:
+    """The history in `folder` of the memory files of `workspace`. Implements `Recorder`. All methods block.
+
+    Changes are recorded whatever happens: if the disk is full, the change is made and a warning is logged once. The
+    other methods raise OSError.
+    """
+
+    def __init__(self, folder: Path, workspace: Path, clock: Clock, limits: HistorySettings) -> None:
+        self.folder = folder
+        self.workspace = workspace
+        self.contents = Contents(folder / "objects")
+        self._clock = clock
+        self._limits = limits
+        self._log = Log(folder)
+        self._scan = Scan(workspace)
+        self._mutex = threading.RLock()
+        self._warned = False
+        self._pruned: datetime | None = None
+
+    # -- changes of the program ----------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def change(self, author: Author, step: Step) -> Iterator[None]:
+        """See `Recorder`."""
+        path = self._path_in(step.root, step.path)
+        if not self._limits.enabled or not is_memory(path):
+            yield
+            return
+        with contextlib.ExitStack() as held:
+            planned: Change | None = None
+            with self._surviving():
+                held.enter_context(self._log.held())
+                planned = self._planned(author, step, path)
+            try:
+                yield
+            except BaseException:
+                self._end(planned, done=False)
+                raise
+            self._end(planned, done=True)
+
+    def _planned(self, author: Author, step: Step, path: str) -> Change | None:
+        """Record the plan of a change; None if it changes nothing. Raises OSError."""
+        try:
+            data = step.before()
+        except OSError:
+            before = UNKNOWN
+        else:
+            before = "" if data is None else self.contents.add(data)
+        was = self._path_in(step.root, step.was) if step.was else ""
+        after = before if was else "" if step.after is None else self.contents.add(step.after)
+        if after == before and not was:
+            return None
+        planned = self._change(author, path, before, after, was)
+        self._log.append(Line("planned", planned.id, planned))
+        return planned
+
+    def _change(self, author: Author, path: str, before: str, after: str, was: str = "") -> Change:
+        ident = uuid.uuid4().hex[:ID_CHARS]
+        return Change(ident, iso_utc(self._clock.now()), path, author, before, after, was)
+
+    def _end(self, planned: Change | None, *, done: bool) -> None:
+        if planned is None:
+            return
+        with self._surviving():
+            known = known_state(self.workspace, planned.path, planned.after) if done else None
+            self._log.append(Line("done" if done else "void", planned.id, known=known))
+
+    @contextlib.contextmanager
+    def _surviving(self) -> Iterator[None]:
+        """Log an error of the disk once: what the user changes is more important than its record."""
+        try:
+            yield
+        except OSError as error:
+            if not self._warned:
+                log.warning("changes of memory files are not recorded: %s: %s", error.filename, error.strerror)
+            self._warned = True
+
+    def _path_in(self, root: Path, path: str) -> str:
+        """The path relative to the workspace, "" for a file elsewhere."""
+        full = root / path
+        inside = os.path.relpath(Path(os.path.realpath(full.parent), full.name), os.path.realpath(self.workspace))
+        return "" if inside.startswith("../") else inside
+
+    # -- changes by others ---------------------------------------------------------------------------------------------
+
+    def notice(self, paths: Collection[str] = (), author: Author = USER, since: float = 0.0) -> list[Change]:
+        """Record what changed without this program, in `paths` (relative to the workspace) or anywhere, and return it:
+        by `author` what changed after `since` (seconds since the epoch), by the user what changed before. The first
+        call stores what there is."""
+        if not self._limits.enabled:
+            return []
+        with self._held():
+            if not self._log.is_begun:
+                self._log.begin({**self._scan.baseline(self.contents, self._clock.now()), **self._log.known})
+            lines = []
+            for found in self._scan.found(self._log.known, paths, self.contents):
+                by = author if found.changed_ns >= since * 1e9 else USER
+                lines.append(self._line(found, by))
+            self._log.append(*lines)
+            self._log.refresh()
+            self._prune_daily()
+            return [line.change for line in lines if line.change is not None]
+
+    def notice_since(self, author: Author, since: float) -> None:
+        """See `Recorder`."""
+        with self._surviving():
+            self.notice((), author, since)
+
+    def _line(self, found: Found, author: Author) -> Line:
+        after = found.known.digest if found.known is not None else ""
+        if after == found.before:
+            return Line("seen", path=found.path, known=found.known)
+        change = self._change(author, found.path, found.before, after)
+        return Line("noticed", change.id, change, known=found.known)
+
+    # -- what there is -------------------------------------------------------------------------------------------------
+
+    def changes(self, path: str = "") -> list[Change]:
+        """Return the changes of the file `path`, under earlier names, too, or of all files, newest first."""
+        if not (self.folder / FILE).exists():
+            return []
+        with self._held():
+            found = _with_gaps(list(self._log.changes.values()))
+        if not path:
+            return found
+        names, chosen = {path}, []
+        for change in found:
+            if change.path in names:
+                chosen.append(change)
+                names |= {change.was} if change.was else set()
+        return chosen
+
+    def find(self, ident: str) -> Change:
+        """Return the change whose id begins with `ident`. Raises HistoryError."""
+        found = [change for change in self.changes() if ident and change.id.startswith(ident.lower())]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise HistoryError(f"{len(found)} changes have an id that begins with {ident}.", hint="Give more of it.")
+        raise HistoryError(f"There is no change {ident!r} of a memory file.", hint="`clawbot memory log` lists them.")
+
+    def content(self, digest: str) -> bytes | None:
+        """Return a content; None if it is unknown, or no longer stored."""
+        return None if digest == UNKNOWN else self.contents.get(digest)
+
+    @property
+    def size(self) -> int:
+        """The bytes of all that is stored."""
+        logged = sum(file.stat().st_size for file in self.folder.glob("*.json*"))
+        return logged + sum(self.contents.sizes().values())
+
+    # -- undo ----------------------------------------------------------------------------------------------------------
+
+    def undo(self, ident: str, author: Author = UNDO) -> Undone:
+        """Take back the change whose id begins with `ident`; what came later stays. Raises HistoryError."""
+        return self._undo(self.find(ident), author)
+
+    def undo_last(self, session: str, author: Author) -> Undone:
+        """Take back the last change that the program made in `session`, or that a dream made, and that was not taken
+        back. Raises HistoryError."""
+        changes = self.changes()
+        gone = {change.author.undoes for change in changes}
+        for change in changes:
+            by = change.author
+            is_own = by.by == "dream" or (session and by.session == session)
+            if is_own and by.by != USER.by and not by.undoes and change.id not in gone:
+                return self._undo(change, author)
+        raise HistoryError(_("Nothing to undo."), hint=_("`clawbot memory log` lists all changes of memory files."))
+
+    def _undo(self, change: Change, author: Author) -> Undone:
+        work = Undo(self.workspace, self.contents, self, self.changes())
+        undone = work.run(change, structs.replace(author, undoes=change.id))
+        made = [each.id for each in self.changes() if each.author.undoes == change.id]
+        return undone if undone.conflict else structs.replace(undone, id=made[0] if made else "")
+
+    # -- bounds --------------------------------------------------------------------------------------------------------
+
+    def prune(self) -> None:
+        """Drop the oldest changes beyond the limits, and the contents that no other change needs."""
+        with self._held():
+            self._prune()
+
+    def _prune_daily(self) -> None:
+        now = self._clock.now()
+        if self._pruned is None or now - self._pruned > timedelta(days=1):
+            self._pruned = now
+            self._prune()
+
+    def _prune(self) -> None:
+        changes, sizes = list(self._log.changes.values()), self.contents.sizes()
+        oldest = iso_utc(self._clock.now() - timedelta(days=self._limits.max_days))
+        start = next((at for at, change in enumerate(changes) if change.time >= oldest), len(changes))
+        users: dict[str, int] = {}
+        for change in changes[start:]:
+            for digest in {change.before, change.after}:
+                users[digest] = users.get(digest, 0) + 1
+        current = {known.digest for known in self._log.known.values()}
+        total = sum(sizes.get(digest, 0) for digest in {*users, *current})
+        while total > self._limits.max_mb * _MB and start < len(changes):
+            for digest in {changes[start].before, changes[start].after}:
+                users[digest] -= 1
+                if not users[digest]:
+                    del users[digest]
+                    total -= sizes.get(digest, 0) if digest not in current else 0
+            start += 1
+        if start:
+            self._log.rewrite(changes[start:])
+        self.contents.sweep({*users, *current} if total <= self._limits.max_mb * _MB else users)
+
+    def rewrite(self, work: Rewrite) -> int:
+        """Replace contents and changes as `work` decides, and return how many changes it concerned; a `dry_run` only
+        counts."""
+        if not (self.folder / FILE).exists():
+            return 0
+        with self._held():
+            contents = {digest: self.contents.get(digest) for digest in self.contents.sizes()}
+            new = {digest: work.changed(data) for digest, data in contents.items() if data}
+            digests = {digest: digest_of(data) for digest, data in new.items() if data != contents[digest]}
+            before = list(self._log.changes.values())
+            after = [work.entry(_mapped(change, digests)) for change in before]
+            count = sum(old != now for old, now in zip(before, after, strict=True))
+            if work.dry_run or not (count or digests):
+                return count or len(digests)
+            for digest in digests:
+                self.contents.add(new[digest])
+            self._log.known = {
+                path: structs.replace(known, digest=digests.get(known.digest, known.digest))
+                for path, known in self._log.known.items()
+            }
+            self._log.rewrite(change for change in after if change is not None)
+            self._prune()
+            return count or len(digests)
+
+    # -- the lock ------------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[None]:
+        """Hold the log, read to its end, with no change whose outcome is open. Raises OSError."""
+        with self._mutex, self._log.held():
+            self._log.refresh()
+            if self._log.planned:
+                self._log.append(*self._settled())
+                self._log.refresh()
+            yield
+
+    def _settled(self) -> Iterator[Line]:
+        """How the changes ended whose process was killed: the file shows it."""
+        for ident, change in self._log.planned.items():
+            after = self._outcome(change)
+            known = known_state(self.workspace, change.path, change.after) if after == change.after else None
+            yield Line("void" if after is None else "done", ident, known=known, after=after or "")
+
+    def _outcome(self, change: Change) -> str | None:
+        """The digest of what an interrupted change came to; None if it was not made. Raises OSError."""
+        files = GuardedFolder(self.workspace)
+        if change.was:
+            return change.after if files.state(change.path) and not files.state(change.was) else None
+        try:
+            data = files.read(change.path, MAX_RECORDED_BYTES)
+        except FileNotFoundError:
+            return "" if not change.after else None
+        except OSError:
+            return None
+        now = digest_of(data)
+        before, planned = self.content(change.before), self.content(change.after)
+        if now in (change.before, change.after):
+            return now if now == change.after else None
+        if before is not None and planned is not None and data.startswith(before) and planned.startswith(data):
+            # The end of what was appended is missing.
+            return self.contents.add(data)
+        return None
+
+
+def history_of(settings: Settings, paths: Paths, agent_id: str, clock: Clock) -> History:
+    """Return the history of an agent's memory files. Raises ConfigError for an unknown agent."""
+    folder = paths.memory_history(agent_id)
+    return History(folder, settings.agent(agent_id).workspace, clock, settings.memory.history)
+
+
+def _with_gaps(changes: Sequence[Change]) -> list[Change]:
+    """`changes` newest first, with those by the user that nobody noticed: a content that no change has made."""
+    found: list[Change] = []
+    last: dict[str, str] = {}
+    for change in changes:
+        path = change.was or change.path
+        before = last.pop(path, change.before)
+        if UNKNOWN not in (before, change.before) and before != change.before:
+            ident = digest_of(f"{before} {change.id}".encode())[:ID_CHARS]
+            found.append(Change(ident, change.time, path, USER, before, change.before))
+        last[change.path] = change.after
+        found.append(change)
+    return found[::-1]
+
+
+def _mapped(change: Change, digests: dict[str, str]) -> Change:
+    before, after = (digests.get(digest, digest) for digest in (change.before, change.after))
+    return structs.replace(change, before=before, after=after)
