@@ -17,6 +17,7 @@ from clawbot.agent.events import Notice, SessionChanged
 from clawbot.agent.notes import locate_note
 from clawbot.agent.slash import CommandInfo
 from clawbot.agent.status import AgentInfo
+from clawbot.authors import Author, recording
 from clawbot.background import Background, check_heartbeat, jobs_for, run_here, take_turn
 from clawbot.config.env import save_key
 from clawbot.hooks.events import RuntimeStart, SessionStart
@@ -126,7 +127,10 @@ class Workspace:
         return await asyncio.to_thread(read_workspace_file, self._folder, name)
 
     async def write(self, name: str, text: str, known: str | None = None) -> None:
-        await asyncio.to_thread(write_workspace_file, self._folder, name, text, known)
+        conversation = self._agent.conversation
+        author = Author("user", conversation.session_id, conversation.session.record.key)
+        with recording(self._agent.deps.memory.recorder, author):
+            await asyncio.to_thread(write_workspace_file, self._folder, name, text, known)
 
     async def locate_note(self, path: str) -> str:
         record = self._agent.conversation.session.record

@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 from clawbot.agent.agent import Agent
 from clawbot.agent.deps import CurrentModel
 from clawbot.agent.events import Notice
+from clawbot.authors import Author, recording
 from clawbot.background import Background
 from clawbot.clock import SystemClock, epoch_ms
 from clawbot.config.env import load_env
@@ -28,6 +29,8 @@ from clawbot.context.workspace import bent_paths, seed_workspace
 from clawbot.errors import ClawbotError
 from clawbot.extras import install_command
 from clawbot.files import unreported
+from clawbot.history import history_of
+from clawbot.history.background import Noticer
 from clawbot.hooks.discovery import GUARDED, FoundHook, find_hooks, trusted_hooks
 from clawbot.hooks.dispatch import LOADING, Dispatcher, LastRun
 from clawbot.indexing.memories import AgentMemories, Memory
@@ -125,6 +128,8 @@ class SharedServices:
         self._start_log()
         self.consent = ServerConsent(self.paths.servers_file)
         self.workspace = self.agent_settings.workspace
+        self.history = history_of(self.loaded.settings, self.paths, self.agent_id, self.clock)
+        self._noticer = Noticer(self.history)
         self._prepare_workspace()
         self.store = SessionStore(
             self.paths.sessions(self.agent_id), self.clock, agent_id=self.agent_id, cwd=self.workspace
@@ -153,7 +158,8 @@ class SharedServices:
         if left := recover(self.paths.home, self.workspace):
             self.notices.append(Notice(level="warning", text=left))
         record = self.paths.workspace_record(self.workspace)
-        seed_workspace(self.workspace, shipped("workspace_template"), self.clock, record)
+        with recording(self.history, Author("workspace")):
+            seed_workspace(self.workspace, shipped("workspace_template"), self.clock, record)
         self.notices += _bent_notices(self.workspace)
 
     async def add(self, agent: Agent, memory: Memory) -> None:
@@ -172,6 +178,8 @@ class SharedServices:
             if self.options.watch:
                 self.memory.start()
                 self.probe_vectors(deep=True)
+        if self.options.watch:
+            self._noticer.wake()
         if self.hooks is not None:
             self.hooks.on_failure = self._hook_failed
             self.hooks.on_load = self._hooks_found
@@ -197,13 +205,15 @@ class SharedServices:
 
     async def _close(self) -> None:
         try:
-            for part in (self.hooks, self.memories.vectors, self.mcp):
+            for part in (self.hooks, self.memories.vectors, self.mcp, self._noticer):
                 if part is not None:
                     await part.close()
         finally:
             await self.memories.close()
 
     def _progressed(self, progress: Progress | None) -> None:
+        if progress is None and self.options.watch:
+            self._noticer.wake()
         for memory in self.sessions.values():
             memory.progressed(progress)
 

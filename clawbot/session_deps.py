@@ -13,6 +13,7 @@ from clawbot.agent.deps import AgentDeps, CurrentModel, FrontEnd, MemoryAccess, 
 from clawbot.agent.status import AgentInfo, Profile
 from clawbot.agent.summary import Compaction, open_compaction
 from clawbot.attachments.reading import Attachments
+from clawbot.authors import Author
 from clawbot.context.skill_list import shown_path
 from clawbot.memory.values import TRANSCRIPTS
 from clawbot.services import RuntimeOptions, SharedServices
@@ -85,6 +86,13 @@ async def _forget(services: SharedServices, words: str, sure: bool) -> list[str]
     return list((await asyncio.to_thread(forgetting.run)).lines())
 
 
+async def _undo(services: SharedServices, author: Author) -> str:
+    # Needed in few conversations.
+    from clawbot.history.output import undone_text
+
+    return undone_text(await asyncio.to_thread(services.history.undo_last, author))
+
+
 def _front_end(services: SharedServices, options: RuntimeOptions, asked: AskedFiles, run_prompt: RunPrompt) -> FrontEnd:
     attachments, wanted, state = None, services.agent_settings.attachments, services.paths.home
     if options.mentions:
@@ -132,7 +140,9 @@ def _deps(
         clock=services.clock,
         model=model,
         front=_front_end(services, options, asked, run_prompt),
-        memory=MemoryAccess(services.memory, settings.memory.citations, forget),
+        memory=MemoryAccess(
+            services.memory, settings.memory.citations, forget, services.history, functools.partial(_undo, services)
+        ),
         rules=SessionRules(compaction, reset, settings.hooks.quit_timeout),
         skills=services.skills,
         hooks=services.hooks,

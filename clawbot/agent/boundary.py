@@ -32,6 +32,7 @@ from clawbot.agent.offers import (
     offers_of,
     unoffered_spans,
 )
+from clawbot.authors import Author, recording
 from clawbot.context.detached import Detached
 from clawbot.deadline import InterruptedTurnError
 from clawbot.hooks.events import ContextFlush
@@ -164,6 +165,10 @@ class MemoryGate:
         if ended.by == self._target.name:
             _report_writes(ended, scope)
 
+    def _author(self, offer: Offer) -> Author:
+        conversation = self._conversation
+        return Author(offer.by, conversation.session_id, conversation.session.record.key, offer.last)
+
     async def _offer(self, way: Exit, copy: Detached, scope: Scope) -> Result:
         # The record names entries, so they must be written first.
         await self._conversation.save_rest()
@@ -171,7 +176,8 @@ class MemoryGate:
         await self._record(begun)
         self._report_saving(True)
         try:
-            outcome = await self._target.take(copy, functools.partial(self.note_write, begun), scope)
+            with recording(self._hooks.deps.memory.recorder, self._author(begun)):
+                outcome = await self._target.take(copy, functools.partial(self.note_write, begun), scope)
         finally:
             self._report_saving(False)
         stopped = outcome.result == "interrupted"

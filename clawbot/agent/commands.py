@@ -28,6 +28,7 @@ from clawbot.agent.events import (
     SessionChanged,
 )
 from clawbot.agent.hooks import SessionHooks
+from clawbot.agent.memory_commands import forget_words, search_memory, undo_change
 from clawbot.agent.prompt_builder import ATTACHED_SHARE, called
 from clawbot.agent.slash import COMMANDS, CommandInfo, ParsedCommand, nearest_command, parse_command
 from clawbot.agent.status import (
@@ -41,13 +42,11 @@ from clawbot.agent.status import (
     status_data,
 )
 from clawbot.agent.submissions import Outbox
-from clawbot.clock import and_more
 from clawbot.config.schema_agent import MODES
 from clawbot.context.report import ContextReport, render_report
 from clawbot.entry_points import BrokenExtension, Extension, installed
 from clawbot.errors import ClawbotError
 from clawbot.llm.protocol import ModelInfo
-from clawbot.memory.values import SearchRequest
 from clawbot.messages import ToolSpec, UserBlock
 from clawbot.sessions.summary import ended_words
 from clawbot.text.interface import N_, _, ngettext
@@ -351,17 +350,12 @@ async def _mode(host: AgentHost, argument: str) -> CommandResult:
 
 @command("/forget")
 async def _forget(host: AgentHost, argument: str) -> CommandResult:
-    first, _space, rest = argument.partition(" ")
-    sure = first == "yes" and bool(rest)
-    words = rest if sure else argument
-    if not words or host.deps.memory.forget is None:
-        unasked = _("Notes are forgotten only where you can be asked.")
-        problem = _("Give the words to forget, or the path of a note.") if host.deps.memory.forget else unasked
-        raise ClawbotError(problem, hint=_("Outside of the chat: `clawbot memory forget`."))
-    lines = [f"- {clean_line(line)}" for line in await host.deps.memory.forget(words, sure)]
-    if not sure:
-        lines += ["", _("Forget this? `/forget yes {words}` does it.").format(words=clean_line(words))]
-    return _output("/forget", "\n".join(lines))
+    return _output("/forget", await forget_words(host.deps.memory, argument))
+
+
+@command("/undo")
+async def _undo(host: AgentHost, argument: str) -> CommandResult:
+    return _output("/undo", await undo_change(host.deps.memory, host.conversation))
 
 
 @command("/permissions")
@@ -400,20 +394,7 @@ async def _edit(host: AgentHost, argument: str) -> CommandResult:
 
 @command("/memory")
 async def _memory(host: AgentHost, argument: str) -> CommandResult:
-    if host.deps.memory.index is None:
-        return _output("/memory", _("The memory index is off: `memory_search.enabled` in the settings."))
-    if not argument:
-        return _output(
-            "/memory", _("`/memory QUERY` searches the notes; the chat screen (`clawbot`) does so as you type.")
-        )
-    found = await host.deps.memory.index.search(SearchRequest(queries=(argument,)))
-    lines: list[str] = []
-    for hit in found.hits:
-        where = f"{hit.path}:{hit.start_line}" if hit.said is None else f"{hit.location}, {hit.said.at:%Y-%m-%d %H:%M}"
-        more = f" ({and_more(hit.more)})" if hit.more else ""
-        lines.append(f"- **{where}** {' '.join(hit.snippet.split())}{more}")
-    notes = [f"_{note}_" for note in found.warnings]
-    return _output("/memory", "\n".join([*(lines or [_("Nothing found.")]), *notes]), msgspec.to_builtins(found))
+    return _output("/memory", *await search_memory(host.deps.memory, argument))
 
 
 @command("/export")

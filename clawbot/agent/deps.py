@@ -13,6 +13,7 @@ from msgspec import Struct
 from clawbot.agent.status import Profile
 from clawbot.agent.summary import BuiltinCompaction, Compaction
 from clawbot.attachments.reading import Attachments
+from clawbot.authors import Author, Recorder
 from clawbot.clock import Clock
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.deadline import Cancellation
@@ -100,11 +101,14 @@ class FrontEnd(Struct, frozen=True):
 class MemoryAccess(Struct, frozen=True):
     """The memory of the agent. `index` is None when it is switched off; `citations` is `memory.citations`. `forget`
     removes words from notes and index, or only lists where they are unless it is `sure`, and returns lines; None where
-    nobody can be asked."""
+    nobody can be asked. `recorder` records changes of memory files; `undo` takes the last one of a session or a dream
+    back, and returns what to show."""
 
     index: MemoryBackend | None = None
     citations: Citations = "auto"
     forget: Callable[[str, bool], Awaitable[list[str]]] | None = None
+    recorder: Recorder | None = None
+    undo: Callable[[Author], Awaitable[str]] | None = None
 
 
 class SessionRules(Struct, frozen=True):

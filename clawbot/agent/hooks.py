@@ -16,13 +16,14 @@ from clawbot.agent.deps import AgentDeps
 from clawbot.agent.events import Emit, NoteKept, Notice, Scope, secrets_left_out
 from clawbot.agent.notes import KeptNote, NoteError, NoteRequest, keep_note, rename_note
 from clawbot.agent.status import HookStatus
+from clawbot.authors import Author, recording
 from clawbot.clock import epoch_ms, moment_of
 from clawbot.context.bootstrap import BootstrapFile, NamedText
 from clawbot.deadline import Cancellation, deadline
 from clawbot.errors import ClawbotError
 from clawbot.hooks.api import HookServiceError, Said
 from clawbot.hooks.discovery import FoundHook
-from clawbot.hooks.dispatch import LastRun
+from clawbot.hooks.dispatch import RUNNING, LastRun
 from clawbot.hooks.events import (
     AgentBootstrap,
     AwaitedEvent,
@@ -252,7 +253,8 @@ class SessionServices:
             ours=self._ours,
             secrets=self._secrets,
         )
-        writing = asyncio.create_task(self._thread(keep_note, self._deps.workspace, request, self._allow))
+        with recording(self._deps.memory.recorder, self._author()):
+            writing = asyncio.create_task(self._thread(keep_note, self._deps.workspace, request, self._allow))
         try:
             kept = await asyncio.shield(writing)
         finally:
@@ -265,6 +267,9 @@ class SessionServices:
                 if self.kept.write and self.kept.write.secrets:
                     self._hooks.notify(secrets_left_out(self.kept.write))
         return kept.path
+
+    def _author(self) -> Author:
+        return Author(f"hook:{RUNNING.get()}", self._event.session_id, self._event.session_key)
 
     def stop_recording(self) -> None:
         """The hooks have handled the event, and its session ends: what later work of theirs writes is recorded nowhere
@@ -279,7 +284,8 @@ class SessionServices:
 
     async def rename_note(self, path: str, slug: str) -> str:
         """Give a note another slug, and return where it is now."""
-        renamed = await self._thread(rename_note, self._deps.workspace, path, slug, self._secrets)
+        with recording(self._deps.memory.recorder, self._author()):
+            renamed = await self._thread(rename_note, self._deps.workspace, path, slug, self._secrets)
         if renamed != path:
             self._hooks.notify(NoteKept(session_id=self._event.session_id, path=renamed, was=path))
         return renamed

@@ -86,6 +86,9 @@ COMMANDS = (
         N_("Show what would be forgotten; `/forget yes WORDS` then does it."),
     ),
     CommandInfo(
+        "/undo", "", N_("Take back the last change of a memory file in this conversation; again for the one before.")
+    ),
+    CommandInfo(
         "/export", N_("[md|json] [path]"), N_("Write this conversation to a file; `--with-secrets` leaves nothing out.")
     ),
     CommandInfo(

@@ -8,6 +8,7 @@ import asyncio
 import functools
 import json
 import posixpath
+import time
 import uuid
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -19,10 +20,11 @@ from clawbot.agent.conversation import Conversation
 from clawbot.agent.events import ApprovalRequested, Emit, Scope, ToolFinished, ToolOutput, ToolStarted, warning
 from clawbot.agent.hooks import SessionHooks
 from clawbot.agent.slash import ShellCommand
+from clawbot.authors import Author, recording
 from clawbot.clock import Clock, epoch_ms
 from clawbot.deadline import InterruptedTurnError
 from clawbot.hooks.events import ToolAfter, ToolBefore
-from clawbot.messages import BashExecutionMessage, ToolCallBlock
+from clawbot.messages import AssistantMessage, BashExecutionMessage, ToolCallBlock
 from clawbot.text.secrets import redact
 from clawbot.text.visible import title_of
 from clawbot.tools.protocol import (
@@ -39,7 +41,7 @@ from clawbot.tools.registry import Toolbox
 
 TIMES = 2  # equal results in a row after which a call is refused
 WAITED_MS = 10_000  # a call that took as long waited for something, and may be repeated
-APPEND = "append"
+APPEND, SHELL = "append", "shell"
 MAX_KEPT = 20_000
 """Characters of the output that are kept of a command that the user stopped: the last ones."""
 
@@ -99,11 +101,31 @@ class HookedTools:
         if refusal := (await hooks.ask(asked)).refusal:
             return ToolOutcome(f"The call was refused by a hook: {refusal}", is_error=True, summary="refused")
         began = clock.monotonic()
-        outcome = await self._tools.run(call, approve, on_output)
+        outcome = await self._recorded(call, approve, on_output)
         took = round((clock.monotonic() - began) * 1000)
         done = {"output": outcome.text, "is_error": outcome.is_error, "duration_ms": took}
         hooks.emit(ToolAfter, **called, arguments=dict(call.arguments), **done)
         return outcome
+
+    async def _recorded(self, call: ToolCallBlock, approve: Approver, on_output: OnOutput) -> ToolOutcome:
+        """Run one call as the author of what it changes in memory files. What a command changes is noticed after it."""
+        author, recorder = self._author(call), self._hooks.deps.memory.recorder
+        began = time.time()  # as the times of files are
+        with recording(recorder, author):
+            outcome = await self._tools.run(call, approve, on_output)
+        if call.name == SHELL and recorder is not None:
+            await asyncio.to_thread(recorder.notice_since, author, began)
+        return outcome
+
+    def _author(self, call: ToolCallBlock) -> Author:
+        conversation = self._hooks.conversation
+        entry = ""
+        for item in reversed(conversation.items):
+            if isinstance(item.message, AssistantMessage):
+                is_asked = call.id in [each.id for each in item.message.tool_calls]
+                entry = item.entry_id if is_asked else ""
+                break
+        return Author(f"tool:{call.name}", conversation.session_id, conversation.session.record.key, entry)
 
 
 class Repeats:

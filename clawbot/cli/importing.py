@@ -11,11 +11,13 @@ from typing import Any
 import click
 from msgspec import structs
 
+from clawbot.authors import Author, recording
 from clawbot.cli.output import agent_option, answer, counted, draw, echo, fail, json_option, options, shared_options
 from clawbot.cli.schedule import add_jobs
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home
+from clawbot.history import history_of
 from clawbot.importing.ledger import Ledger, Record, dismiss
 from clawbot.importing.runs import Importer, Outcome, undo_run
 from clawbot.scheduling.jobs import change_jobs
@@ -67,7 +69,8 @@ def from_path(path: Path, *, dry_run: bool, notes: bool, agent_id: str, file: Pa
 
     importer = Importer(store, workspace, ledger, clock, dry_run=dry_run, notes=notes, progress=progress)
     try:
-        outcome = importer.run(path.expanduser())
+        with recording(history_of(every, paths, agent_id, clock), Author("import")):
+            outcome = importer.run(path.expanduser())
     except KeyboardInterrupt:
         fail("Interrupted. What was imported so far is kept; the same command goes on with the rest.")
     finally:
@@ -139,9 +142,9 @@ def undo(run_id: str, as_json: bool) -> None:
     ledger = Ledger(paths.imports)
     run, records = ledger.find(run_id)
     store = SessionStore(paths.sessions(run.agent), SystemClock(), agent_id=run.agent)
-    settings = load_settings(paths).settings
+    settings, clock = load_settings(paths).settings, SystemClock()
     jobs = settings.schedule.all_jobs
-    workspace = (settings.agent(run.agent) if run.agent in settings.agent_ids else settings.agent(MAIN_AGENT)).workspace
+    history = history_of(settings, paths, run.agent if run.agent in settings.agent_ids else MAIN_AGENT, clock)
 
     def drop_job(name: str) -> str:
         if name in jobs and jobs[name].enabled:
@@ -149,7 +152,8 @@ def undo(run_id: str, as_json: bool) -> None:
         change_jobs(paths.jobs_file, {}, [name])
         return ""
 
-    undone = undo_run(store, ledger, run, records, drop_job, workspace=workspace)
+    with recording(history, Author("import")):
+        undone = undo_run(store, ledger, run, records, drop_job, workspace=history.workspace)
     removed = ((undone.sessions, "conversation"), (undone.files, "note"), (undone.jobs, "job"))
     lines = [f"Removed: {', '.join(counted(*each) for each in removed)}."]
     if undone.shortened:

@@ -67,7 +67,7 @@ def _memory_server(services: SharedServices) -> MemoryServer:
     access = privacy_of(key_for(services.agent_id, MAIN))
     settings = services.agent_settings.tools
     reading = toolbox(services, lambda: None).for_session(access)
-    append = MemoryAppendTool(WorkspaceFolder(services.workspace), services.clock)
+    append = MemoryAppendTool(WorkspaceFolder(services.workspace), services.clock, services.history)
     denied = {append.name, "append"} & set(settings.deny)
     tools: list[AnyTool] = [] if denied else [append]
     memory = MemoryServer(reading, Toolbox(tools, settings.output_max_chars).for_session(access))

@@ -19,6 +19,7 @@ import msgspec
 from click.shell_completion import CompletionItem
 from msgspec import Struct
 
+from clawbot.cli import history
 from clawbot.cli import memory_output as output
 from clawbot.cli.output import (
     agent_option,
@@ -207,6 +208,11 @@ def command(context: click.Context) -> None:
     """Search the memory and manage its index. The Markdown files are the source of truth; the index can be deleted."""
     context.call_on_close(functools.partial(gc.set_threshold, *gc.get_threshold()))
     gc.set_threshold(COLLECT_AFTER)
+
+
+command.add_command(history.log)
+command.add_command(history.show)
+command.add_command(history.undo)
 
 
 @command.command()

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import click
 
+from clawbot.authors import Author, recording
 from clawbot.cli.output import agent_option, answer, echo_content, options, print_json, shared_options
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths, find_home, shipped
 from clawbot.context.workspace import FileDifference, diff_workspace, seed_workspace
 from clawbot.errors import ClawbotError
+from clawbot.history import history_of
 
 TEMPLATE = "workspace_template"
 
@@ -38,7 +40,9 @@ def init(agent_id: str, workspace: Path | None, file: Path | None, as_json: bool
     folder = _folder(agent_id, workspace, file)
     paths = Paths(find_home())
     paths.ensure_home()
-    made = seed_workspace(folder, shipped(TEMPLATE), SystemClock(), paths.workspace_record(folder))
+    settings = load_settings(paths, config_file=file, overrides={f"agents.{agent_id}.workspace": str(folder)}).settings
+    with recording(history_of(settings, paths, agent_id, SystemClock()), Author("workspace")):
+        made = seed_workspace(folder, shipped(TEMPLATE), SystemClock(), paths.workspace_record(folder))
     lines = [f"created {path}" for path in made] or [f"nothing to do: {folder} has all its files"]
     answer(as_json, {"workspace": str(folder), "created": [path.name for path in made]}, lines)
 

@@ -28,7 +28,7 @@ from clawbot.text.interface import _
 
 log = logging.getLogger(__name__)
 
-UNDO = Author("undo")
+UNDO, FORGET = Author("undo"), "forget"
 _MB = 1024**2
 
 
@@ -74,12 +74,7 @@ class History:
 
     def _planned(self, author: Author, step: Step, path: str) -> Change | None:
         """Record the plan of a change; None if it changes nothing. Raises OSError."""
-        try:
-            data = step.before()
-        except OSError:
-            before = UNKNOWN
-        else:
-            before = "" if data is None else self.contents.add(data)
+        before = self._before(author.by == FORGET and not step.was, step)
         was = self._path_in(step.root, step.was) if step.was else ""
         after = before if was else "" if step.after is None else self.contents.add(step.after)
         if after == before and not was:
@@ -87,6 +82,16 @@ class History:
         planned = self._change(author, path, before, after, was)
         self._log.append(Line("planned", planned.id, planned))
         return planned
+
+    def _before(self, is_forgotten: bool, step: Step) -> str:
+        """The digest of the content before; what is forgotten must not be stored once more. Raises OSError."""
+        try:
+            data = step.before()
+        except OSError:
+            return UNKNOWN
+        if data is None:
+            return ""
+        return UNKNOWN if is_forgotten else self.contents.add(data)
 
     def _change(self, author: Author, path: str, before: str, after: str, was: str = "") -> Change:
         ident = uuid.uuid4().hex[:ID_CHARS]
@@ -125,7 +130,8 @@ class History:
             return []
         with self._held():
             if not self._log.is_begun:
-                self._log.begin({**self._scan.baseline(self.contents, self._clock.now()), **self._log.known})
+                now = self._clock.now()
+                self._log.begin({**self._scan.baseline(self.contents, now, since), **self._log.known})
             lines = []
             for found in self._scan.found(self._log.known, paths, self.contents):
                 by = author if found.changed_ns >= since * 1e9 else USER
@@ -189,14 +195,14 @@ class History:
         """Take back the change whose id begins with `ident`; what came later stays. Raises HistoryError."""
         return self._undo(self.find(ident), author)
 
-    def undo_last(self, session: str, author: Author) -> Undone:
-        """Take back the last change that the program made in `session`, or that a dream made, and that was not taken
-        back. Raises HistoryError."""
+    def undo_last(self, author: Author) -> Undone:
+        """Take back the last change that the program made in the session of `author`, or that a dream made, and that
+        was not taken back. Raises HistoryError."""
         changes = self.changes()
         gone = {change.author.undoes for change in changes}
         for change in changes:
             by = change.author
-            is_own = by.by == "dream" or (session and by.session == session)
+            is_own = by.by == "dream" or (author.session and by.session == author.session)
             if is_own and by.by != USER.by and not by.undoes and change.id not in gone:
                 return self._undo(change, author)
         raise HistoryError(_("Nothing to undo."), hint=_("`clawbot memory log` lists all changes of memory files."))
@@ -247,16 +253,16 @@ class History:
         if not (self.folder / FILE).exists():
             return 0
         with self._held():
-            contents = {digest: self.contents.get(digest) for digest in self.contents.sizes()}
-            new = {digest: work.changed(data) for digest, data in contents.items() if data}
-            digests = {digest: digest_of(data) for digest, data in new.items() if data != contents[digest]}
+            digests: dict[str, str] = {}
+            for digest in self.contents.sizes():
+                data = self.contents.get(digest)
+                if data and (new := work.changed(data)) != data:
+                    digests[digest] = digest_of(new) if work.dry_run else self.contents.add(new)
             before = list(self._log.changes.values())
             after = [work.entry(_mapped(change, digests)) for change in before]
             count = sum(old != now for old, now in zip(before, after, strict=True))
             if work.dry_run or not (count or digests):
                 return count or len(digests)
-            for digest in digests:
-                self.contents.add(new[digest])
             self._log.known = {
                 path: structs.replace(known, digest=digests.get(known.digest, known.digest))
                 for path, known in self._log.known.items()
@@ -306,9 +312,14 @@ class History:
 
 
 def history_of(settings: Settings, paths: Paths, agent_id: str, clock: Clock) -> History:
-    """Return the history of an agent's memory files. Raises ConfigError for an unknown agent."""
-    folder = paths.memory_history(agent_id)
-    return History(folder, settings.agent(agent_id).workspace, clock, settings.memory.history)
+    """Return the history of an agent's memory files in its workspace. Blocks. Raises ConfigError for an unknown
+    agent."""
+    workspace, folder = settings.agent(agent_id).workspace, paths.memory_history(agent_id)
+    record = paths.workspace_record(workspace)
+    if record != paths.workspace_record(paths.workspace(agent_id)):
+        # Its files are others.
+        folder /= record.stem
+    return History(folder, workspace, clock, settings.memory.history)
 
 
 def _with_gaps(changes: Sequence[Change]) -> list[Change]:

@@ -19,6 +19,9 @@ _RECENT_FILES = 1_000
 """Of so many files the contents are stored before they change for the first time."""
 
 
+_CHANGED = Known(-1, -1, UNKNOWN)
+
+
 class Found(Struct, frozen=True):
     """A file that changed at `changed_ns`: it was `before` (a digest) and is `known` now, None if it is gone."""
 
@@ -36,8 +39,9 @@ class Scan:
         self._documents = MemoryDocuments(workspace, (), watch=True)
         self._hidden: Collection[str] = ()
 
-    def baseline(self, contents: Contents, now: datetime) -> dict[str, Known]:
-        """Return all files, and store the contents of those of the last days."""
+    def baseline(self, contents: Contents, now: datetime, since: float = 0.0) -> dict[str, Known]:
+        """Return all files, and store the contents of those of the last days. Of those that changed after `since`, if
+        that is given, nothing is known."""
         found = self._listed()
         first = (now - timedelta(days=_RECENT_DAYS)).date().isoformat()
         dated = sorted(((_day(path, state.changed_ns), path) for path, state in found.items()), reverse=True)
@@ -45,7 +49,8 @@ class Scan:
         for path in recent:
             if (known := self._read(path, contents)) is not None:
                 found[path] = known
-        return found
+        changed = [path for path, state in found.items() if since and state.changed_ns >= since * 1e9]
+        return found | dict.fromkeys(changed, _CHANGED)
 
     def found(self, known: Mapping[str, Known], paths: Collection[str], contents: Contents) -> Iterator[Found]:
         """Yield the files that differ from what is `known`, among `paths` or all; stores their contents."""

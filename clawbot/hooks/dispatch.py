@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
+from contextvars import ContextVar
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,8 @@ QUEUE = 1_000
 """Maximum number of waiting events; beyond it the oldest are dropped."""
 LOADING = "start"
 """Topic of the report on a handler that can't be loaded."""
+RUNNING: ContextVar[str] = ContextVar("hook", default="")
+"""The name of the hook that handles an event in this context."""
 GRACE_SECONDS = 1.0
 """How long a handler may clean up when the program exits."""
 _logger = logging.getLogger("clawbot.hooks")
@@ -177,6 +180,7 @@ class Dispatcher:
         cancelled = task.cancelling() if task is not None else 0
         status: Status = "ok"
         error = ""
+        running = RUNNING.set(hook.name)
         try:
             if not hook.ready:
                 raise HookFailedError("failed", hook.reason())
@@ -189,6 +193,8 @@ class Dispatcher:
         except Exception as failure:
             _logger.exception("%s of the hook %s failed", event.topic, hook.name)
             status, error = "failed", one_line(f"{type(failure).__name__}: {failure}")
+        finally:
+            RUNNING.reset(running)
         self._record(hook.name, event.topic, status, error, began)
         if status != "ok" and hook.required and isinstance(event, ToolBefore):
             event.refuse(f"the hook {hook.name} must check it, and could not: {self.results[hook.name].error}")

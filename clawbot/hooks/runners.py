@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import copy
 import itertools
 import logging
@@ -57,6 +58,7 @@ class _Run:
         loop = asyncio.get_running_loop()
         self.topic = topic
         self.services = services
+        self.context = contextvars.copy_context()
         self.finished: asyncio.Future[HandlingDone | HandlingFailed | None] = loop.create_future()
         self.over: asyncio.Future[None] = loop.create_future()
         self.calls: set[asyncio.Task[None]] = set()
@@ -219,7 +221,7 @@ class HookProcess:
                 ServiceAnswer(call.call, error="The event is over; use event.hook.later() for longer work.")
             )
             return
-        task = asyncio.get_running_loop().create_task(self._serve(call, run.services))
+        task = asyncio.get_running_loop().create_task(self._serve(call, run.services), context=run.context)
         run.calls.add(task)
         task.add_done_callback(run.calls.discard)
 

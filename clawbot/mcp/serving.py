@@ -19,6 +19,7 @@ from msgspec import Meta
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from clawbot import __version__
+from clawbot.authors import Author, Recorder, recording
 from clawbot.clock import Clock
 from clawbot.deadline import deadline
 from clawbot.messages import ToolCallBlock
@@ -67,14 +68,16 @@ class MemoryAppendTool(TypedTool[AppendArguments]):
     )
     arguments = AppendArguments
 
-    def __init__(self, folder: WorkspaceFolder, clock: Clock) -> None:
+    def __init__(self, folder: WorkspaceFolder, clock: Clock, recorder: Recorder | None = None) -> None:
         self._folder = folder
         self._clock = clock
+        self._recorder = recorder
 
     def act(self, arguments: AppendArguments) -> ToolOutcome:
         """Add the text. Blocks; raises ToolError."""
         note = AppendOnlyFile(self._folder, f"memory/{self._clock.now():%Y-%m-%d}.md", lambda _: None)
-        return note.add("", arguments.content, complete=False)
+        with recording(self._recorder, Author(f"mcp:{self.name}")):
+            return note.add("", arguments.content, complete=False)
 
 
 async def _nobody(_: ApprovalQuestion) -> ApprovalAnswer:

@@ -15,6 +15,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
+from clawbot.authors import Author, recording
 from clawbot.clock import Clock
 from clawbot.config.schema import ServeSettings, ServeToolSettings
 from clawbot.context.privacy import privacy_of
@@ -111,7 +112,8 @@ class HookedCalls:
             if asked.refusal:
                 raise RefusedCallError(f"The call was refused by a hook: {asked.refusal}")
         began = clock.monotonic()
-        outcome = await self._toolbox.attempt(call, approve)
+        with recording(self._services.history, Author(f"tool:{call.name}", key=self._key)):
+            outcome = await self._toolbox.attempt(call, approve)
         if hooks is not None and hooks.wants("tool:after"):
             done: dict[str, Any] = {"output": outcome.text, "is_error": outcome.is_error}
             took = round((clock.monotonic() - began) * 1000)
