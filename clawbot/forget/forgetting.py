@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clawbot.authors import Author, recording
 from clawbot.clock import SystemClock
 from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings
@@ -31,8 +32,10 @@ from clawbot.forget.files import (
     plain,
     still_there,
 )
+from clawbot.forget.history import HistoryWork
 from clawbot.forget.notes import ForgottenPart, Notes, NoteWork
 from clawbot.forget.transcripts import Transcripts, row_text, without_rows
+from clawbot.history import history_of
 from clawbot.indexing import memory_documents, open_index
 from clawbot.memory.documents.memory_files import ForbiddenPathError, MemoryDocuments
 from clawbot.memory.documents.walking import SUFFIXES
@@ -124,6 +127,7 @@ class Forgetting:
         self._clock = SystemClock()
         self._workspace = settings.agent(agent_id).workspace
         self._store = SessionStore(paths.sessions(agent_id), self._clock, agent_id=agent_id)
+        self._history = history_of(settings, paths, agent_id, self._clock)
 
     def run(self) -> ForgetOutcome:
         """Raises NothingFoundError if nothing matches, SessionLockedError if the session is open."""
@@ -136,6 +140,9 @@ class Forgetting:
             ground = _Ground(transcripts, notes, work, held)
             plan = FileEditor(self._workspace, dry_run=True)
             found = list(self._steps(ground, plan))
+            renamed = {os.path.relpath(path, self._workspace) for path in plan.renamed}
+            stored = HistoryWork(self._history, work.notes, work.sessions, renamed)
+            found += stored.run(dry_run=True)
             if not found and not read_forgotten(self._store.folder).unfinished:
                 left = tuple(self._still_there(ground, plan, ()))
                 if not left and not work.sessions:
@@ -144,7 +151,11 @@ class Forgetting:
             if self._request.dry_run:
                 return self._outcome(ground, plan, found)
             editor = FileEditor(self._workspace, dry_run=False)
-            found = list(self._steps(ground, editor))
+            found = list(stored.run(dry_run=False))
+            with recording(self._history, Author("forget")):
+                found += self._steps(ground, editor)
+            # What forgetting itself recorded: the names of notes.
+            [*stored.run(dry_run=False)]
             outcome = self._outcome(ground, editor, [*found, *asyncio.run(self._tidy())])
             if outcome.complete:
                 finish(self._store.folder)
@@ -267,7 +278,12 @@ class Forgetting:
         home, folder = self._paths.home, self._store.folder
         roots = [home] if self._workspace.is_relative_to(home) else [home, self._workspace]
         own = {path for path in folder.glob("*.jsonl*") if session_of(path.name) in work.sessions}
-        passed = {*(home / "memory").glob("*.sqlite*"), *map(ground.notes.absolute, reported), *own}
+        passed = {
+            *(home / "memory").glob("*.sqlite*"),
+            *self._history.folder.rglob("*"),
+            *map(ground.notes.absolute, reported),
+            *own,
+        }
         for path in sorted(own) if not self._request.transcripts else ():
             if path.suffix == ".jsonl" or ".jsonl.reset." in path.name:
                 yield Left(str(path), f"all of the conversation; {_IN_TRANSCRIPTS}")

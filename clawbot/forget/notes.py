@@ -199,14 +199,14 @@ class Notes:
         for path in sorted({write.path for write in writes} & set(self.paths)):
             data = self._editor.read(self.absolute(path)) or b""
             lines = decoded(data, errors="replace").split("\n")
-            found += [lines[number] for number in sorted(_lines_written(data, path, writes)[0])]
+            found += [lines[number] for number in sorted(lines_written(data, path, writes)[0])]
         return found
 
     def take_out(self, work: NoteWork, editor: FileEditor) -> Iterator[ForgottenPart | Left]:
         """Remove lines that contain the phrase, and quotes."""
         for path in self.paths:
             if path not in work.removed:
-                yield from self._take_lines(path, lambda before: _picked(before, work), editor)
+                yield from self._take_lines(path, lambda before: picked(before, work), editor)
                 if work.phrase is not None:
                     yield from self._rename(path, work.phrase, editor)
 
@@ -215,11 +215,11 @@ class Notes:
         for path in sorted({write.path for write in work.writes} & set(self.paths) - set(work.removed)):
             missed: list[MemoryWrite] = []
 
-            def picked(before: bytes, path: str = path, missed: list[MemoryWrite] = missed) -> set[int]:
-                found, missed[:] = _lines_written(before, path, work.writes)
+            def of_memory(before: bytes, path: str = path, missed: list[MemoryWrite] = missed) -> set[int]:
+                found, missed[:] = lines_written(before, path, work.writes)
                 return found
 
-            yield from self._take_lines(path, picked, editor)
+            yield from self._take_lines(path, of_memory, editor)
             for write in missed if work.is_new else ():
                 lines = tuple(range(write.line, write.end_line + 1))
                 yield Left(path, "memory's text about it has been edited since; check there", lines)
@@ -284,7 +284,7 @@ def _reporting(path: str) -> Iterator[list[Left]]:
         trouble.append(Left(path, f"can't be changed ({error.strerror or type(error).__name__})", failed=True))
 
 
-def _picked(data: bytes, work: NoteWork) -> set[int]:
+def picked(data: bytes, work: NoteWork) -> set[int]:
     """The numbers (from 0) of lines that contain the phrase or quote removed text."""
     lines = [line.rstrip("\r") for line in decoded(data).split("\n")]
     found = {number for number, line in enumerate(lines) if work.phrase is not None and work.phrase.holds(line)}
@@ -305,7 +305,7 @@ def _cites(line: str, paths: Collection[str]) -> bool:
     return found is not None and any(path in found[0] for path in paths)
 
 
-def _lines_written(data: bytes, path: str, writes: Collection[MemoryWrite]) -> tuple[set[int], list[MemoryWrite]]:
+def lines_written(data: bytes, path: str, writes: Collection[MemoryWrite]) -> tuple[set[int], list[MemoryWrite]]:
     """The numbers (from 0) of the lines in `data` that memory wrote to the note `path`, wherever they are now; and the
     writes that are no longer found."""
     found: set[int] = set()
