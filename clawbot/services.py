@@ -15,7 +15,6 @@ from msgspec import Struct, structs
 from clawbot.agent.agent import Agent
 from clawbot.agent.deps import CurrentModel
 from clawbot.agent.events import Notice
-from clawbot.authors import Author, recording
 from clawbot.background import Background
 from clawbot.clock import SystemClock, epoch_ms
 from clawbot.config.env import load_env
@@ -27,10 +26,8 @@ from clawbot.config.schema_agent import AgentSettings, Mode
 from clawbot.config.switches import NOTHING
 from clawbot.context.workspace import bent_paths, seed_workspace
 from clawbot.errors import ClawbotError
-from clawbot.extras import install_command
 from clawbot.files import unreported
-from clawbot.history import history_of
-from clawbot.history.background import Noticer
+from clawbot.history import Noticer, history_of
 from clawbot.hooks.discovery import GUARDED, FoundHook, find_hooks, trusted_hooks
 from clawbot.hooks.dispatch import LOADING, Dispatcher, LastRun
 from clawbot.indexing.memories import AgentMemories, Memory
@@ -39,7 +36,7 @@ from clawbot.llm.models import find_models, skipped_fallbacks
 from clawbot.llm.protocol import ChatModel, complete
 from clawbot.llm.servers import ServerConsent
 from clawbot.logs import setup_logging
-from clawbot.mcp.client import MISSING, McpClient
+from clawbot.mcp.client import McpClient
 from clawbot.memory.values import Progress
 from clawbot.sessions.store import SessionStore
 from clawbot.skills.discovery import SkillCatalog
@@ -110,6 +107,9 @@ class SharedServices:
     after the last one. Progress of the index and failures of hooks are reported to all open sessions.
     """
 
+    background: Background | None = None
+    _started = False
+
     def __init__(self, options: RuntimeOptions) -> None:
         """Read the settings, and create the home and workspace if needed. Blocks. Raises ConfigError and other
         ClawbotErrors."""
@@ -149,8 +149,6 @@ class SharedServices:
         self.hooks = self._make_hooks()
         self.skills = SkillCatalog(self.paths, self.loaded.settings.skills, self.workspace, self.agent_settings.skills)
         self.mcp = self._make_mcp()
-        self.background: Background | None = None
-        self._started = False
         self._hook_reports: dict[str, str] = {}
 
     def _prepare_workspace(self) -> None:
@@ -158,8 +156,7 @@ class SharedServices:
         if left := recover(self.paths.home, self.workspace):
             self.notices.append(Notice(level="warning", text=left))
         record = self.paths.workspace_record(self.workspace)
-        with recording(self.history, Author("workspace")):
-            seed_workspace(self.workspace, shipped("workspace_template"), self.clock, record)
+        seed_workspace(self.workspace, shipped("workspace_template"), self.clock, record, self.history)
         self.notices += _bent_notices(self.workspace)
 
     async def add(self, agent: Agent, memory: Memory) -> None:
@@ -309,8 +306,7 @@ class SharedServices:
             return None
         client = McpClient(settings, self.paths, self.clock)
         if client.missing:
-            hint = _("Install it with: {command}").format(command=install_command("mcp"))
-            self.notices.append(Notice(level="warning", text=f"{_(MISSING)} {hint}"))
+            self.notices.append(Notice(level="warning", text=client.how_to_install))
         return client
 
     def _find_hooks(self) -> list[FoundHook]:

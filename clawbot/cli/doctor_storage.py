@@ -23,6 +23,7 @@ from clawbot.config.schema_agent import AgentSettings
 from clawbot.context.workspace import bent_paths, diff_workspace
 from clawbot.errors import ClawbotError
 from clawbot.guarded import GuardedFolder, guarded_bytes
+from clawbot.history import history_of
 from clawbot.indexing import memory_documents, open_index
 from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.documents.memory_files import MEMORY_FOLDER
@@ -322,7 +323,8 @@ async def index(here: Here) -> Findings:
     if backend is None:
         return [Finding("memory", "ok", "memory search is switched off (memory_search.enabled)")]
     try:
-        return [*await _index_findings(backend, here), *await asyncio.to_thread(_ambiguous_days, here)]
+        found = await _index_findings(backend, here)
+        return [*found, *await asyncio.to_thread(_ambiguous_days, here), *await asyncio.to_thread(_history, here)]
     except ClawbotError as error:
         return [_broken(error, backend.location)]
     finally:
@@ -342,6 +344,19 @@ def _ambiguous_days(here: Here) -> Findings:
     if note.by_folder:
         return [Finding("memory", "ok", message)]
     return [Finding("memory", "warning", message, "write the year first, as in 2026-04-03, or set LC_TIME")]
+
+
+def _history(here: Here) -> Findings:
+    """Return how much the history of the memory files holds. Blocks."""
+    history = history_of(here.all_settings, here.paths, here.agent, here.clock)
+    if not history.folder.exists():
+        return []
+    try:
+        changes, size = len(history.changes()), history.size
+    except OSError as error:
+        return [Finding("memory", "problem", f"the history can't be read: {error.strerror}", quoted(history.folder))]
+    bound = here.all_settings.memory.history.max_mb
+    return [Finding("memory", "ok", f"history of {counted(changes, 'change')}, {size / 2**20:.1f} of {bound} MB")]
 
 
 async def _index_findings(backend: MemoryBackend, here: Here) -> Findings:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from clawbot.authors import Author, recording
 from clawbot.cli.output import agent_option, answer, echo_content, options, print_json, shared_options
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
@@ -41,8 +40,8 @@ def init(agent_id: str, workspace: Path | None, file: Path | None, as_json: bool
     paths = Paths(find_home())
     paths.ensure_home()
     settings = load_settings(paths, config_file=file, overrides={f"agents.{agent_id}.workspace": str(folder)}).settings
-    with recording(history_of(settings, paths, agent_id, SystemClock()), Author("workspace")):
-        made = seed_workspace(folder, shipped(TEMPLATE), SystemClock(), paths.workspace_record(folder))
+    clock, record = SystemClock(), paths.workspace_record(folder)
+    made = seed_workspace(folder, shipped(TEMPLATE), clock, record, history_of(settings, paths, agent_id, clock))
     lines = [f"created {path}" for path in made] or [f"nothing to do: {folder} has all its files"]
     answer(as_json, {"workspace": str(folder), "created": [path.name for path in made]}, lines)
 

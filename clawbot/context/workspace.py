@@ -24,6 +24,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from clawbot.authors import Author, Recorder, recording
 from clawbot.clock import Clock
 from clawbot.context.bootstrap import MEMORY, RITUAL, SEEDED
 from clawbot.errors import ClawbotError
@@ -110,9 +111,11 @@ class WorkspaceState(Struct, frozen=True, rename="camel"):
     seeded: Mapping[str, str] = {}
 
 
-def seed_workspace(workspace: Path, template_dir: Path, clock: Clock, record: Path) -> list[Path]:
+def seed_workspace(
+    workspace: Path, template_dir: Path, clock: Clock, record: Path, recorder: Recorder | None = None
+) -> list[Path]:
     """Create `workspace` and its missing template files; returns the files created. The state of the first run is in
-    the file `record`, in a folder of the state folder. Blocks.
+    the file `record`, in a folder of the state folder. `recorder` records the memory files. Blocks.
 
     Raises ClawbotError if the workspace cannot be created, read or written, unless it was used before: then a command
     may have shut it (see `bent_paths`) or the disk is full, which stops no start.
@@ -120,7 +123,8 @@ def seed_workspace(workspace: Path, template_dir: Path, clock: Clock, record: Pa
     try:
         with GuardedFolder(workspace).folder(create=True):
             pass
-        return _seed(workspace, template_dir, clock, record)
+        with recording(recorder, Author("workspace")):
+            return _seed(workspace, template_dir, clock, record)
     except OSError as error:
         if error.errno in _SURVIVED and record.exists():
             log.warning("the workspace %s was not seeded: %s", workspace, error)

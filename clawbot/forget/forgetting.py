@@ -151,11 +151,12 @@ class Forgetting:
             if self._request.dry_run:
                 return self._outcome(ground, plan, found)
             editor = FileEditor(self._workspace, dry_run=False)
-            found = list(stored.run(dry_run=False))
+            # First, since the names of notes are found by the notes.
+            taken_out = list(stored.run(dry_run=False))
             with recording(self._history, Author("forget")):
-                found += self._steps(ground, editor)
-            # What forgetting itself recorded: the names of notes.
-            [*stored.run(dry_run=False)]
+                found = [*self._steps(ground, editor), *taken_out]
+            # Names that forgetting itself recorded.
+            list(stored.run(dry_run=False))
             outcome = self._outcome(ground, editor, [*found, *asyncio.run(self._tidy())])
             if outcome.complete:
                 finish(self._store.folder)

@@ -10,6 +10,7 @@ from msgspec import structs
 from clawbot.authors import Author
 from clawbot.forget.notes import ForgottenPart, NoteWork, lines_written, picked, without_lines
 from clawbot.history import Change, History
+from clawbot.history.changes import FORGET
 from clawbot.history.values import UNKNOWN
 from clawbot.text.encoding import decoded, encoded_like
 
@@ -57,24 +58,22 @@ class HistoryWork:
         """See `Rewrite`."""
         if change.author.session in self._sessions:
             change = structs.replace(change, author=Author(change.author.by, undoes=change.author.undoes))
-        if self._is_removed(change.path):
-            is_own = change.author.by == "forget" and not self._is_named(change.path)
-            return change if is_own and not change.after else None
+        is_removal = change.author.by == FORGET and not change.after
+        if is_removal or self._is_removed(change.path):
+            return None
         if change.was and self._is_removed(change.was):
             change = structs.replace(change, was="", before=UNKNOWN)
         return change if change.was or change.before != change.after else None
 
     def _is_removed(self, path: str) -> bool:
-        return path in self._removed or self._is_named(path)
-
-    def _is_named(self, path: str) -> bool:
         phrase = self._work.phrase
-        return phrase is not None and phrase.holds(re.sub(r"[-_./]", " ", path))
+        is_named = phrase is not None and phrase.holds(re.sub(r"[-_./]", " ", path))
+        return is_named or path in self._removed
 
 
 def _every_name(changes: Sequence[Change], names: set[str]) -> frozenset[str]:
-    """`names` of files with those that they had before; `changes` are newest first."""
+    """`names` of files with those that they had before, and those that were forgotten; `changes` are newest first."""
     for change in changes:
-        if change.was and change.path in names:
+        if change.was and (change.path in names or change.author.by == FORGET):
             names.add(change.was)
     return frozenset(names)

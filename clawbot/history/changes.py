@@ -261,13 +261,15 @@ class History:
             before = list(self._log.changes.values())
             after = [work.entry(_mapped(change, digests)) for change in before]
             count = sum(old != now for old, now in zip(before, after, strict=True))
-            if work.dry_run or not (count or digests):
+            if work.dry_run:
                 return count or len(digests)
-            self._log.known = {
-                path: structs.replace(known, digest=digests.get(known.digest, known.digest))
-                for path, known in self._log.known.items()
-            }
-            self._log.rewrite(change for change in after if change is not None)
+            if count or digests:
+                self._log.known = {
+                    path: structs.replace(known, digest=digests.get(known.digest, known.digest))
+                    for path, known in self._log.known.items()
+                }
+                self._log.rewrite(change for change in after if change is not None)
+            self._log.sweep()
             self._prune()
             return count or len(digests)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from clawbot.files import PRIVATE_FILE, digest_of, ensure_private_dir, locked, write_atomic
+from clawbot.files import PRIVATE_FILE, digest_of, ensure_private_dir, locked, sweep_asides, write_atomic
 from clawbot.history.values import Baseline, Change, Known, Line
 
 FILE, BASELINE = "log.jsonl", "baseline.json"
@@ -86,6 +86,10 @@ class Log:
         """Write the baseline: files whose earlier changes are not known, or no longer."""
         write_atomic(self._folder / BASELINE, msgspec.json.encode(Baseline(known)), mode=PRIVATE_FILE)
         self.known, self.is_begun = known, True
+
+    def sweep(self) -> None:
+        """Remove what a kill has left of a rewritten log."""
+        sweep_asides(self._folder, age=0)
 
     def _load_baseline(self) -> None:
         with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):

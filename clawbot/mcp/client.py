@@ -26,6 +26,7 @@ from clawbot.clock import Clock
 from clawbot.config.env import UnresolvedError, resolve
 from clawbot.config.paths import Paths
 from clawbot.config.schema_extensions import McpServer, McpSettings, check_url
+from clawbot.extras import install_command
 from clawbot.files import ensure_private_dir, read_plain, write_atomic
 from clawbot.mcp.catalog import changes, original, spec_of, tool_names
 from clawbot.mcp.connection import McpConnection, McpError
@@ -65,6 +66,11 @@ class McpClient:
         self._discovery: asyncio.Task[None] | None = None
         enabled = [name for name, server in settings.named().items() if server.enabled and not self.missing]
         self.servers = {name: _Server(name, settings, paths, clock, self._changed) for name in enabled}
+
+    @property
+    def how_to_install(self) -> str:
+        """Why no server can be used while the package is missing, and the command that installs it."""
+        return f"{_(MISSING)} {_('Install it with: {command}').format(command=install_command('mcp'))}"
 
     def attach(self, box: Toolbox, denied: Collection[str]) -> None:
         """Offer the tools in `box`, except those `denied` by name, and again when they change."""

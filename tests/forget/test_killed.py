@@ -15,7 +15,7 @@ from clawbot.forget import Forgetting, NothingFoundError, Request
 from clawbot.sessions.entries import as_object
 from clawbot.sessions.forgotten import read_forgotten
 from tests.faults import kill_at_each
-from tests.forget.world import OTHER, WORDS, World, holds, live, world
+from tests.forget.world import OTHER, WORDS, World, holds, live, stored, world
 
 __all__ = ["world"]
 
@@ -91,6 +91,6 @@ def left_in(home: Path) -> set[str]:
     found = {
         str(path.relative_to(home))
         for path in home.rglob("*")
-        if path.is_file() and holds(path.read_bytes(), WORDS["en"])
+        if path.is_file() and holds(stored(path, home / "workspace"), WORDS["en"])
     }
     return {path.replace("-wal", "") for path in found}

@@ -7,6 +7,7 @@ import asyncio
 import json
 import re
 import shutil
+import zlib
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -69,10 +70,21 @@ class World(Home):
 
     def holding(self, text: str) -> set[Path]:
         """Every file of the home that holds `text`, however it is encoded there."""
-        return {path for path in self.files() if holds(path.read_bytes(), text)}
+        return {path for path in self.files() if holds(stored(path, self.workspace), text)}
 
     def files(self) -> Iterator[Path]:
         return (path for path in sorted(self.folder.rglob("*")) if path.is_file())
+
+
+def stored(path: Path, workspace: Path) -> bytes:
+    """What a file of the home holds: compressed contents as text, the log of changes without the names of notes that
+    are still there."""
+    data = path.read_bytes()
+    if path.parent.parent.name == "objects":
+        return zlib.decompress(data)
+    for note in workspace.rglob("*.md") if ".history" in path.parts else ():
+        data = data.replace(note.relative_to(workspace).as_posix().encode(), b"")
+    return data
 
 
 def holds(data: bytes, text: str) -> bool:
