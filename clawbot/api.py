@@ -13,6 +13,7 @@ from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings
 from clawbot.config.schema_agent import Mode
 from clawbot.context.report import ContextReport
+from clawbot.history.blame import LineAuthor
 from clawbot.llm.protocol import ModelInfo
 from clawbot.llm.providers import Provider
 from clawbot.local_model.store import LocalOffer
@@ -180,6 +181,10 @@ class SessionsApi(Protocol):
     async def around(self, path: str, entry: str, count: int = 12) -> list[Spoken]:
         """Up to `count` messages before and after the entry `entry` of the transcript at the memory path `path`. Raises
         OSError."""
+
+    async def author(self, path: str, line: int) -> LineAuthor | None:
+        """Who wrote the line `line` (from 1) of the memory file `path`; None if nothing is known of it. Raises
+        ClawbotError, OSError."""
 
     async def resume(self, name: str) -> SessionChanged:
         """Switch to another conversation after the running turn.

@@ -20,6 +20,8 @@ from clawbot.agent.status import AgentInfo
 from clawbot.authors import Author, recording
 from clawbot.background import Background, check_heartbeat, jobs_for, run_here, take_turn
 from clawbot.config.env import save_key
+from clawbot.history import History, history_of
+from clawbot.history.blame import LineAuthor, blame
 from clawbot.hooks.events import RuntimeStart, SessionStart
 from clawbot.indexing.memories import Memory
 from clawbot.llm.process import keep_worker
@@ -47,9 +49,10 @@ __all__ = ["Runtime", "RuntimeOptions"]
 class Sessions:
     """See SessionsApi."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, history: History) -> None:
         self._agent = agent
         self._store = agent.deps.store
+        self._history = history
 
     async def all(self) -> list[SessionSummary]:
         return list(await asyncio.to_thread(self._store.list))
@@ -68,6 +71,10 @@ class Sessions:
     async def around(self, path: str, entry: str, count: int = 12) -> list[Spoken]:
         file = self._store.folder / path.removeprefix(TRANSCRIPTS)
         return await asyncio.to_thread(spoken_around, file, entry, count)
+
+    async def author(self, path: str, line: int) -> LineAuthor | None:
+        lines = await asyncio.to_thread(blame, self._agent.deps.workspace, path, self._store, self._history)
+        return lines[line - 1].author if 0 < line <= len(lines) else None
 
     async def resume(self, name: str) -> SessionChanged:
         agent = self._agent
@@ -155,7 +162,8 @@ class Runtime:
         self.settings = services.loaded.settings
         self.notices = [*services.notices, *notices]
         self.memory = Memory(services.memory, services.workspace)
-        self.sessions = Sessions(agent)
+        history = history_of(self.settings, services.paths, services.agent_id, services.clock)
+        self.sessions = Sessions(agent, history)
         self.workspace = Workspace(agent)
         self.local_models = LocalModels(services.paths)
         self._owns_services = owns_services

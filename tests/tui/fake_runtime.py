@@ -35,6 +35,7 @@ from clawbot.config.schema_agent import Mode
 from clawbot.context.report import ContextPart, ContextReport, FileSize, LastFlush, Size, Tokens
 from clawbot.context.window import WindowBudget
 from clawbot.errors import ClawbotError
+from clawbot.history.blame import LineAuthor
 from clawbot.llm.protocol import ModelInfo
 from clawbot.llm.providers import Provider
 from clawbot.local_model.store import LocalOffer
@@ -288,6 +289,9 @@ class FakeSessions:
     async def around(self, path: str, entry: str, count: int = 12) -> list[Spoken]:
         return self._runtime.spoken.get(path, [])
 
+    async def author(self, path: str, line: int) -> LineAuthor | None:
+        return self._runtime.authors.get(f"{path}:{line}")
+
     async def resume(self, name: str) -> SessionChanged:
         runtime = self._runtime
         runtime.resumed.append(name)
@@ -399,6 +403,7 @@ class FakeRuntime:
         self.outbox = FakeOutbox(self)
         self.hooks = FakeHooks(self)
         self.memory = FakeMemory(self)
+        self.authors: dict[str, LineAuthor] = {}
         self.sessions = FakeSessions(self)
         self.workspace = FakeWorkspace(self)
         self.local_models = FakeLocalModels()

@@ -97,6 +97,7 @@ class MemoryScreen(PassagePicker):
     CSS_PATH: ClassVar[Styles] = ["../styles/picker.tcss", "../styles/memory.tcss"]
     BINDINGS: ClassVar = [
         Binding("ctrl+t", "narrow", "Notes or conversations", show=False, priority=True),
+        Binding("ctrl+b", "origin", "Its conversation", show=False, priority=True),
     ]
     heading = N_("memory")
     nothing = NOTHING_YET
@@ -104,6 +105,7 @@ class MemoryScreen(PassagePicker):
         KeyHint("enter", N_("open at the line"), "screen.choose"),
         KeyHint("shift+↑ ↓", N_("read on"), "screen.preview_down"),
         KeyHint("ctrl+t", N_("notes, conversations"), "screen.narrow"),
+        KeyHint("ctrl+b", N_("its conversation"), "screen.origin"),
         KeyHint("esc", N_("back"), "screen.back"),
     )
 
@@ -218,6 +220,7 @@ class MemoryScreen(PassagePicker):
             path=hit.path,
             first=hit.start_line,
             last=hit.end_line,
+            line=hit.line or hit.start_line,
             snippet=hit.snippet,
             query=query,
             score=hit.score,
@@ -347,6 +350,28 @@ class MemoryScreen(PassagePicker):
             self.dismiss(target if row.entry or target.session != self.runtime.agent.status.session_id else None)
         elif isinstance(row, NoteRow):
             self._edit(row)
+
+    def action_origin(self) -> None:
+        if isinstance(row := self.current, NoteRow) and not row.is_session:
+            self._go_to_origin(row)
+
+    @work(group="origin", exclusive=True)
+    async def _go_to_origin(self, row: NoteRow) -> None:
+        """Open the conversation in which a line of a note was made, at its message."""
+        try:
+            author = await self.runtime.sessions.author(row.path, row.line)
+        except SEARCH_ERRORS as error:
+            self.notify(clean(f"{error}"), title=_("Not read"), severity="warning")
+            return
+        if self.has_left:
+            return
+        if author is None or not author.session:
+            known = author is not None and author.by == "user"
+            self.notify(_("You wrote this line.") if known else _("No conversation is known to have made this line."))
+            return
+        if author.guess:
+            self.notify(_("A guess: no record names the conversation of this line."))
+        self.dismiss(SessionTarget(author.session, author.entry, row.query))
 
     @work(group="edit", exclusive=True)
     async def _edit(self, row: NoteRow) -> None:

@@ -88,7 +88,8 @@ def _shown(lines: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class NoteRow(Row):
-    """A location in the memory: lines `first` to `last` (from 1) of `path`, as the search for `query` found it.
+    """A location in the memory: lines `first` to `last` (from 1) of `path`, as the search for `query` found it; `line`
+    is the best one.
 
     A message of a conversation has the `entry` of its transcript. A note that nobody searched for has no `snippet`
     and no `score`. `room` are the columns there are for a row; a path that is too long for them is cut in its middle,
@@ -103,6 +104,7 @@ class NoteRow(Row):
     score: float | None = None
     is_session: bool = False
     entry: str = ""
+    line: int = 1
     room: int = field(default=0, compare=False)
 
     def prompt(self, found: Sequence[int] = (), width: int = 0) -> Content:

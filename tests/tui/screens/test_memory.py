@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
 from clawbot.errors import ClawbotError
+from clawbot.history.blame import LineAuthor
 from clawbot.memory.values import EVERY_SOURCE, Fallback, Progress, SearchResult, Source, session_of
 from clawbot.sessions.text import Spoken
 from clawbot.tui.screens import memory, passages
@@ -240,6 +241,29 @@ async def test_a_place_in_a_conversation_leads_there() -> None:
 
 
 # The preview
+
+
+@pytest.mark.parametrize(
+    ("author", "target", "message"),
+    [
+        (LineAuthor("flush", "5adf", "main", "e7"), SessionTarget("5adf", "e7", "proxy"), ""),
+        (LineAuthor("", "5adf", "main", "e7", guess=True), SessionTarget("5adf", "e7", "proxy"), "A guess"),
+        (LineAuthor("user"), None, "You wrote this line."),
+        (None, None, "No conversation is known"),
+    ],
+)
+async def test_ctrl_b_opens_the_conversation_that_made_the_line(
+    author: LineAuthor | None, target: SessionTarget | None, message: str
+) -> None:
+    below = runtime()
+    if author is not None:
+        below.authors["memory/2026-10-02.md:3"] = author
+    async with showing(screen(below, "proxy"), WIDE) as (host, pilot):
+        await until(pilot, lambda: "0.93" in seen(host))
+        await pilot.press("ctrl+b")
+        await until(pilot, lambda: host.result is not PENDING or bool(host.notices))
+        assert host.result == (target or PENDING)
+        assert message in " ".join(host.notices)
 
 
 async def test_the_preview_marks_the_lines_and_dims_what_is_around_them() -> None:
