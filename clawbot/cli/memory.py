@@ -355,6 +355,25 @@ def _fail_for(found: Sequence[AgentResult[Any]]) -> None:
         sys.exit(1)
 
 
+@command.command()
+@click.argument("target", metavar="FILE[:LINE]")
+@one_agent
+def blame(target: str, agent_id: str, file: Path | None, as_json: bool) -> None:
+    """Show which conversation, message and day made each line of a memory FILE, or one LINE of it.
+
+    From the history of changes and the records in the transcripts; by the words alone where neither names a line, which
+    is marked as a guess.
+
+    With --json: an object with file and, for a LINE, line, text, by, session, key, entry, time (UTC), guess (empty
+    where unknown); without one, lines: an array of such objects.
+    """
+    # Deferred, as above.
+    from clawbot.cli.memory_blame import print_blame
+
+    setup = Setup.load(file)
+    print_blame(setup.settings, setup.paths, setup.clock, agent_id, target, as_json=as_json)
+
+
 def _session_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     # Deferred: what the other commands on the memory do without.
     from clawbot.cli.completion import session_names
