@@ -23,11 +23,12 @@ class Merged(Struct, frozen=True):
 def merge(base: bytes, mine: bytes, other: bytes) -> Merged:
     """Apply what leads from `base` to `other` to `mine`. Where both insert at one position, the text of `other` is
     first. The encoding, the line breaks and the end of `mine` remain, except where `other` changed the end."""
-    texts = [base, mine, other]
-    encodings = {encoding_of(data).name for data in texts if data}
-    if len(encodings) > 1:
+    encodings = [encoding_of(data) for data in (mine, base, other) if data]
+    names = {encoding.name for encoding in encodings}
+    name, mark = (encodings[0].name, encodings[0].mark) if encodings else ("utf-8", b"")
+    texts = [data.removeprefix(encoding_of(data).mark) for data in (base, mine, other)]
+    if len(names) > 1:
         return Merged(mine, conflict=True)
-    name = encodings.pop() if encodings else "utf-8"
     # Bytes that are no text remain as they are.
     errors = "surrogateescape" if name == "utf-8" else "surrogatepass"
     try:
@@ -44,7 +45,7 @@ def merge(base: bytes, mine: bytes, other: bytes) -> Merged:
     is_others = ends[1] == ends[0] and rows[0] and rows[2]
     if not (ends[2] if is_others else ends[1]) and not conflict:
         text = text.removesuffix(line_break)
-    return Merged(text.encode(name, errors), conflict)
+    return Merged(mark + text.encode(name, errors) if text else b"", conflict)
 
 
 def split_lines(text: str) -> list[str]:
