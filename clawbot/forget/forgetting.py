@@ -105,6 +105,7 @@ class _Ground(Struct, frozen=True):
     notes: Notes
     work: _Work
     held: Held
+    stored: HistoryWork
 
     @property
     def own(self) -> list[Path]:
@@ -137,11 +138,11 @@ class Forgetting:
             notes = Notes(self._workspace, documents)
             work = self._work(transcripts, notes, documents)
             held = transcripts.holding(work.phrase) if work.phrase is not None else {}
-            ground = _Ground(transcripts, notes, work, held)
+            stored = HistoryWork(self._history, work.notes, work.sessions)
+            ground = _Ground(transcripts, notes, work, held, stored)
             plan = FileEditor(self._workspace, dry_run=True)
             found = list(self._steps(ground, plan))
-            renamed = {os.path.relpath(path, self._workspace) for path in plan.renamed}
-            stored = HistoryWork(self._history, work.notes, work.sessions, renamed)
+            stored.remove(os.path.relpath(path, self._workspace) for path in plan.renamed)
             found += stored.run(dry_run=True)
             if not found and not read_forgotten(self._store.folder).unfinished:
                 left = tuple(self._still_there(ground, plan, ()))
@@ -292,6 +293,8 @@ class Forgetting:
             how = "" if left.unseen else self._advice(Path(left.path), work)
             noted = noted or (not left.unseen and left.path in notes)
             yield Left(left.path, "; ".join(part for part in (left.why, how) if part), left.lines)
+        if ground.stored.holds(work.seen):
+            yield Left(str(self._history.folder), "earlier contents of these notes")
         if noted:
             yield Left(str(self._paths.memory_db(self._agent_id)), "the index of these notes")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec import structs
 
 from clawbot.authors import Author
+from clawbot.forget.files import ForgetTarget
 from clawbot.forget.notes import ForgottenPart, NoteWork, lines_written, picked, without_lines
 from clawbot.history import Change, History
 from clawbot.history.changes import FORGET
@@ -18,21 +19,30 @@ SHOWN = "memory/.history"
 
 
 class HistoryWork:
-    """Removes what `work` names, and who made changes for the `sessions`; of the notes `removed` nothing remains.
-    Implements `Rewrite`."""
+    """Removes what `work` names, and who made changes for the `sessions`. Implements `Rewrite`."""
 
-    def __init__(self, history: History, work: NoteWork, sessions: Collection[str], removed: Collection[str]) -> None:
+    def __init__(self, history: History, work: NoteWork, sessions: Collection[str]) -> None:
         self._history = history
         self._work = work
         self._sessions = frozenset(sessions)
-        self._removed = _every_name(history.changes(), {*removed, *work.removed})
+        self._removed: frozenset[str] = frozenset()
         self.dry_run = True
+        self.remove(work.removed)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Let nothing remain of the files `names`, under earlier names either. Raises OSError."""
+        self._removed = _every_name(self._history.changes(), {*names, *self._removed})
 
     def run(self, *, dry_run: bool) -> Iterator[ForgottenPart]:
         """Remove it, or only count. Raises OSError."""
         self.dry_run = dry_run
         if count := self._history.rewrite(self):
             yield ForgottenPart(SHOWN, f"taken out of {count} {'change' if count == 1 else 'changes'}")
+
+    def holds(self, wanted: ForgetTarget) -> bool:
+        """Whether contents hold some of what is `wanted` when this was done. Raises OSError."""
+        texts = (decoded(data, errors="replace") for data in self._history.contents_after(self))
+        return any(wanted.holds(line) for text in texts for line in text.split("\n"))
 
     def changed(self, data: bytes) -> bytes:
         """See `Rewrite`."""

@@ -245,6 +245,7 @@ class History:
             start += 1
         if start:
             self._log.rewrite(changes[start:])
+        self._log.sweep()
         self.contents.sweep({*users, *current} if total <= self._limits.max_mb * _MB else users)
 
     def rewrite(self, work: Rewrite) -> int:
@@ -269,9 +270,18 @@ class History:
                     for path, known in self._log.known.items()
                 }
                 self._log.rewrite(change for change in after if change is not None)
-            self._log.sweep()
             self._prune()
             return count or len(digests)
+
+    def contents_after(self, work: Rewrite) -> Iterator[bytes]:
+        """Yield the contents that `work` leaves, or has left."""
+        if not (self.folder / FILE).exists():
+            return
+        with self._held():
+            files = [Change("", "", path, USER, "", known.digest) for path, known in self._log.known.items()]
+            changes = [work.entry(change) for change in (*self._log.changes.values(), *files)]
+        digests = {digest for change in changes if change for digest in (change.before, change.after)}
+        yield from (work.changed(data) for digest in digests if (data := self.content(digest)))
 
     # -- the lock ------------------------------------------------------------------------------------------------------
 

@@ -27,7 +27,8 @@ TRANSCRIPTS = pytest.mark.parametrize("transcripts", [False, True])
 
 def told(world: World, outcome: ForgetOutcome) -> set[Path]:
     """The files that the user was told of."""
-    return {world.workspace / left.path for left in outcome.left}
+    named = {world.workspace / left.path for left in outcome.left}
+    return named.union(*(path.rglob("*") for path in named if path.is_dir()))
 
 
 @pytest.mark.few(1)
