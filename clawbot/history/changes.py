@@ -199,7 +199,7 @@ class History:
         """Take back the last change that the program made in the session of `author`, or that a dream made, and that
         was not taken back. Raises HistoryError."""
         changes = self.changes()
-        gone = {change.author.undoes for change in changes}
+        gone = _undone(changes)
         for change in changes:
             by = change.author
             is_own = by.by == "dream" or (author.session and by.session == author.session)
@@ -208,7 +208,11 @@ class History:
         raise HistoryError(_("Nothing to undo."), hint=_("`clawbot memory log` lists all changes of memory files."))
 
     def _undo(self, change: Change, author: Author) -> Undone:
-        work = Undo(self.workspace, self.contents, self, self.changes())
+        changes = self.changes()
+        if (by := _undone(changes).get(change.id)) is not None:
+            hint = _("`clawbot memory undo {id}` brings it back.").format(id=by)
+            raise HistoryError(_("That was undone already."), hint=hint)
+        work = Undo(self.workspace, self.contents, self, changes)
         undone = work.run(change, structs.replace(author, undoes=change.id))
         made = [each.id for each in self.changes() if each.author.undoes == change.id]
         return undone if undone.conflict else structs.replace(undone, id=made[0] if made else "")
@@ -347,6 +351,16 @@ def _with_gaps(changes: Sequence[Change]) -> list[Change]:
         last[change.path] = change.after
         found.append(change)
     return found[::-1]
+
+
+def _undone(changes: Sequence[Change]) -> dict[str, str]:
+    """The changes that were taken back, each with the undo; `changes` are newest first. One that was undone, too, does
+    not count."""
+    found: dict[str, str] = {}
+    for change in changes:
+        if change.author.undoes and change.id not in found:
+            found[change.author.undoes] = change.id
+    return found
 
 
 def _mapped(change: Change, digests: dict[str, str]) -> Change:

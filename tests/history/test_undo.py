@@ -78,6 +78,17 @@ def test_undo_in_a_conversation_goes_back_step_by_step_and_repeats_nothing(
     assert [held(files, path) for path in ("MEMORY.md", NOTE, "USER.md")] == [b"other\n", None, b"by hand\n"]
 
 
+def test_an_undo_can_be_undone_and_the_change_then_undone_again(history: History, files: GuardedFolder) -> None:
+    change = made(history, files, NOTE, b"a\n")
+    undo = history.undo(change.id)
+    with pytest.raises(HistoryError, match=f"undone already.*{undo.id}"):
+        history.undo(change.id)
+    history.undo(undo.id)
+    assert held(files, NOTE) == b"a\n"
+    assert history.undo_last(UNDO).removed
+    assert held(files, NOTE) is None
+
+
 def test_a_note_that_was_renamed_is_named_as_before_and_found_by_its_changes(
     history: History, files: GuardedFolder
 ) -> None:
@@ -91,7 +102,8 @@ def test_a_note_that_was_renamed_is_named_as_before_and_found_by_its_changes(
     assert held(files, renamed.path) == b"b\n"
     assert history.undo(renamed.id).path == NOTE
     assert held(files, NOTE) == b"b\n"
-    assert history.undo(renamed.id).conflict
+    with pytest.raises(HistoryError, match="undone already"):
+        history.undo(renamed.id)
 
 
 @pytest.mark.parametrize("before", [b"", b"a", b"a\r\n", codecs.BOM_UTF16_LE + "a\n".encode("utf-16-le")])
