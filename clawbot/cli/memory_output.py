@@ -16,6 +16,7 @@ import msgspec
 from clawbot.cli.output import counted, draw, write_line
 from clawbot.clock import Clock, and_more
 from clawbot.errors import ClawbotError
+from clawbot.memory.dates.validity import folded
 from clawbot.memory.values import (
     Hit,
     IndexStatus,
@@ -29,6 +30,7 @@ from clawbot.memory.values import (
 from clawbot.text.sanitize import clean, clean_line
 
 LABEL = 12  # columns
+_OPTIONAL = ("earlier", "ended", "more", "above", "below")
 MAX_ISSUES = 20  # shown one by one; JSON has all
 
 
@@ -48,22 +50,24 @@ def _well_formed(value: Any) -> Any:
 def search_data(result: SearchResult) -> dict[str, Any]:
     """Return the JSON form of a search result."""
     found: dict[str, Any] = plain(result)
-    hits = [
-        {key: value for key, value in hit.items() if key not in ("earlier", "more", "above", "below") or value}
-        for hit in found.pop("hits")
-    ]
+    hits = [{key: value for key, value in hit.items() if key not in _OPTIONAL or value} for hit in found.pop("hits")]
     return {"results": hits, **found}
 
 
 def hit_lines(result: SearchResult) -> Iterator[str]:
     """Yield each hit as `0.873 path:start-end`, messages as `0.873 sessions/FILE#ENTRY (You, DAY TIME)`, with
-    `(earlier)` where a later result differs; its text with the list that belongs to it, how many more repeat it, and
-    a blank line."""
+    `(earlier)` where a later result differs; its text with the list that belongs to it, or one line if it has ended;
+    how many more repeat it, and a blank line."""
     if not result.hits:
         yield "No matches."
     for hit in result.hits:
         yield f"{hit.shown_score:.3f} {clean_line(_location(hit))}{' (earlier)' if hit.earlier else ''}"
-        yield clean("\n".join((hit.snippet, *(line.text for line in hit.below)))).strip("\n")
+        shown = (
+            folded(hit.snippet, hit.ended)
+            if hit.ended
+            else "\n".join((hit.snippet, *(line.text for line in hit.below)))
+        )
+        yield clean(shown).strip("\n")
         if hit.more is not None:
             yield f"  ({clean_line(and_more(hit.more))})"
         yield ""

@@ -103,7 +103,8 @@ class Hit(Struct, frozen=True, rename="camel"):
 
     `score` is 0 to 1, `line` the best line. For transcripts the lines are those of the JSONL file, and `said` is the
     speaker and time of the best one. `origin` is the author. `earlier`: another result
-    differs on the same subject, for a later day. `more`: results with the same content that it represents. `above`:
+    differs on the same subject, for a later day. `ended`: the day until which it held, before the time that was
+    asked for. `more`: results with the same content that it represents. `above`:
     the headings, the lead line and the items that it belongs to, outermost first; `below`: the list
     that belongs to it, indented. Both are context, and in no snippet.
     """
@@ -118,6 +119,7 @@ class Hit(Struct, frozen=True, rename="camel"):
     said: MessageRef | None = None
     origin: Origin = "file"
     earlier: bool = False
+    ended: date | None = None
     more: More | None = None
     above: tuple[NoteLine, ...] = ()
     below: tuple[NoteLine, ...] = ()

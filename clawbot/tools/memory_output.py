@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from clawbot.clock import and_more
+from clawbot.memory.dates.validity import folded
 from clawbot.memory.documents.days import day_of
 from clawbot.memory.values import Excerpt, Fallback, Hit, NoteLine, SearchResult, indentation, without_copies
 from clawbot.text.interface import N_
@@ -163,10 +164,12 @@ def _lines(hit: Hit, above: Sequence[NoteLine], below: Sequence[NoteLine]) -> di
     shown = [line for line in above if not line.text.startswith("#") or _LETTER.search(line.text)]
     for at, line in enumerate(shown):
         found[line.line] = f"{indentation(shown[:at])}{line.line}: {_plain(line.text)}"
-    for line in below:
+    for line in () if hit.ended else below:
         text = line.text.lstrip(" ")
         found[line.line] = f"{line.text.removesuffix(text)}{line.line}: {_plain(text)}"
     indent = indentation(above)
+    if hit.ended:
+        return found | {hit.start_line: f"{indent}{hit.start_line}: {_plain(folded(hit.snippet, hit.ended))}"}
     lines = [(number, text) for number, text in enumerate(hit.snippet.split("\n")) if text.strip()]
     # Where lines were left out, only the first number is known.
     is_exact = hit.said is None and hit.snippet.count("\n") == hit.end_line - hit.start_line
@@ -292,6 +295,8 @@ def _result(hit: Hit, *, cite: bool) -> dict[str, Any]:
         found["citation"] = well_formed(hit.location)
     if hit.earlier:
         found["earlier"] = True
+    if hit.ended:
+        found["ended"] = hit.ended.isoformat()
     if hit.more is not None:
         found["more"] = and_more(hit.more)
     for name, lines in (("above", hit.above), ("below", hit.below)):

@@ -11,6 +11,7 @@ from msgspec import Struct
 from clawbot.memory.dates import ranges
 from clawbot.memory.dates.ranges import Period
 from clawbot.text.patterns import lazy_re
+from clawbot.text.visible import one_line
 
 _DAY = r"(?:19|20|21)[0-9]{2}(?:-[0-9]{2}){0,2}"
 _SINCE, _UNTIL = rf"since:?\s*(?P<since>{_DAY})", rf"until:?\s*(?P<until>{_DAY})"
@@ -21,6 +22,10 @@ _MARK = lazy_re(
 )
 _MAX_CHARS = 80
 """Characters at the end of a line in which its mark is."""
+
+
+_MARKER = lazy_re(r"\s*(?:(?:[-*+]|[0-9]+[.)])\s+(?:\[.\]\s+)?)?")
+_FOLDED = 120
 
 
 class Validity(Struct, frozen=True):
@@ -44,7 +49,8 @@ class Validity(Struct, frozen=True):
 
 
 def validity_of(line: str) -> Validity:
-    """Return the days between which `line` holds, by the mark at its end. A mark with an impossible date is text."""
+    """Return the days between which `line` holds, by the mark at its end. A mark with an impossible date is text, and
+    so is one behind other marked lines."""
     found = _mark(line)
     if found is None:
         return Validity(None, None, line)
@@ -63,6 +69,14 @@ def marked(text: str, since: date | None = None, until: date | None = None) -> s
     return f"{text} ({mark})" if mark else text
 
 
+def folded(text: str, ended: date) -> str:
+    """Return the short form of a line that has ended: `ended 2026-03-05: Lives in Berlin (since 2020-01-01)`, without
+    its marker of a list, at most 120 characters of it."""
+    validity = validity_of(text)
+    shown = one_line(" ".join(_MARKER.sub("", validity.text, count=1).split()), _FOLDED)
+    return f"ended {ended}: {marked(shown, validity.since)}"
+
+
 def _mark(line: str) -> re.Match[str] | None:
     found = _MARK.search(line, max(0, len(line) - _MAX_CHARS))
     try:
@@ -70,7 +84,8 @@ def _mark(line: str) -> re.Match[str] | None:
             _period(day)
     except ValueError:
         return None
-    return found
+    above = line[: found.start()].split("\n")[:-1] if found else ()
+    return None if any(map(_MARK.search, above)) else found
 
 
 def _without(line: str, mark: re.Match[str]) -> str:

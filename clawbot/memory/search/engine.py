@@ -17,6 +17,7 @@ from clawbot.memory.lexicon import Lexicon
 from clawbot.memory.search.copies import token_set, without_repetition
 from clawbot.memory.search.evidence import best_of
 from clawbot.memory.search.features import Wording, with_nearest
+from clawbot.memory.search.in_force import AskedTime
 from clawbot.memory.search.outline import OutlineCache
 from clawbot.memory.search.protocols import Budget, ChunkReader, Matrix, Ranked, Ranking, StopCheck, never
 from clawbot.memory.search.question import Question, understand
@@ -254,8 +255,8 @@ class SearchEngine:
         mode = mode_of(settings.query.hybrid, has_vectors=any(vectors))
         asks_order = any(each.question.asks_order for each in wordings)
         shown = ranked.in_time(scope.files) if asks_order else ranked
-        by_time = asks_order or bool(days)
-        return LineResults(shown, around, scope.files, budget, weights, words, warnings, mode, misspelt, by_time)
+        asked = None if asks_order else AskedTime.of([each.text for each in corrected], search.today)
+        return LineResults(shown, around, scope.files, budget, weights, words, warnings, mode, misspelt, asked)
 
     def _lines(self, search: Search, scope: FileScope) -> LineSource:
         """Return the source of the lines: with all of them in memory, if that pays, the ranking is better."""

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from clawbot.memory.arrays import numpy
 from clawbot.memory.dates import DateRange, dates_in
+from clawbot.memory.dates.validity import validity_of
 from clawbot.memory.search.question import RAREST, Matches, Question
 from clawbot.memory.search.scope import ChunkSpan, spans_of, within
 from clawbot.memory.search.table import LineTable
@@ -241,6 +242,12 @@ def speaks_of(text: str, day: date, wanted: Sequence[DateRange]) -> bool:
         for period in dates_in(text, day)
         for each in wanted
     )
+
+
+def holds_on(text: str, wanted: Sequence[DateRange]) -> bool:
+    """Return whether a line has a mark by which it holds on a day of the wanted periods."""
+    validity = validity_of(text)
+    return validity.text is not text and any(validity.days_within(each.start, each.end) for each in wanted)
 
 
 def _days(period: DateRange) -> int:

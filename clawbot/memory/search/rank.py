@@ -19,6 +19,7 @@ from clawbot.memory.search.features import (
     Wording,
     best_of_notes,
     days_of,
+    holds_on,
     is_of_days,
     is_rare,
     scale_of,
@@ -333,9 +334,9 @@ class LineRanking:
         for each in found:
             words, near = each.support, each.near
             scale = scale_of(each.wording, weights, has_vector=near is not None)
-            mentions = self._days(table, positions, each.wording)
+            mentions, holds = self._days(table, positions, each.wording)
             first |= words.of_days[positions]
-            first |= (mentions > 0) & words.answers[positions] & (not each.wording.question.only_days)
+            first |= (holds | (mentions > 0) & (not each.wording.question.only_days)) & words.answers[positions]
             total = words.total[positions] + weights.day * mentions
             if near is not None:
                 total = total + weights.meaning * near.guessed(words.share[positions])
@@ -351,22 +352,26 @@ class LineRanking:
         best[first] = least + (1 - least) * best[first]
         return best, alone
 
-    def _days(self, table: LineTable, positions: Ids, wording: Wording) -> Floats:
-        """Return 1 for lines that mention a day of the question, unless their entire file is of that day."""
+    def _days(self, table: LineTable, positions: Ids, wording: Wording) -> tuple[Floats, Bools]:
+        """Return 1 for lines that mention a day of the question, unless their entire file is of that day, or are marked
+        as holding on one; and which are marked so."""
         np = numpy()
         found: Floats = np.zeros(len(positions), np.float32)
+        holds: Bools = np.zeros(len(positions), np.bool_)
         days = wording.question.days
         if not days:
-            return found
+            return found, holds
         dated = np.flatnonzero(table.columns.flags[positions] & DATED)
         rows = {row.id: row for row in self._lines.reader.rows(table.ids[positions[dated]].tolist())}
         for position in dated.tolist():
-            row = rows.get(int(table.ids[positions[position]]))
-            file = self._scope.files[file_of(row.id)] if row else None
-            day = file.day_at(row.id - id_of(file.id, 0)) if row and file else None
-            if row and day and not is_of_days(day, days):
-                found[position] = speaks_of(row.text, day, days)
-        return found
+            if (row := rows.get(int(table.ids[positions[position]]))) is None:
+                continue
+            file = self._scope.files[file_of(row.id)]
+            day = file.day_at(row.id - id_of(file.id, 0))
+            holds[position] = holds_on(row.text, days)
+            if holds[position] or (day and not is_of_days(day, days) and speaks_of(row.text, day, days)):
+                found[position] = 1
+        return found, holds
 
     def _neighbourhood(self, wordings: Sequence[Wording]) -> tuple[LineTable, Ids]:
         """Return the candidate lines with their neighbours, and the positions of those to rank."""

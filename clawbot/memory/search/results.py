@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from clawbot.memory.dates.ranges import A_DAY
+from clawbot.memory.dates.validity import validity_of
+from clawbot.memory.search.in_force import AskedTime, put_in_time
 from clawbot.memory.search.protocols import Budget, ChunkReader, Ranked, reordered
 from clawbot.memory.search.rank import RankedLines
 from clawbot.memory.search.scale import on_scale
 from clawbot.memory.search.spelling import also_searched
 from clawbot.memory.search.structure import Structure, read_structure
 from clawbot.memory.search.table import Columns, LineTable
-from clawbot.memory.search.updates import Statement, newest_first
+from clawbot.memory.search.updates import InTime, Statement
 from clawbot.memory.store.records import ChunkRow, FileRow, file_of, id_of, origin_of
 from clawbot.memory.values import Hit, Mode, Source
 from clawbot.text.language import CJK
@@ -289,8 +292,8 @@ _COMPARED = 24
 
 class LineResults(Struct, frozen=True):
     """A `Ranking` of lines. `lines` are the ranked ones and those between them, by id; `words` are those of the
-    question, `misspelt` the misspelt ones with their replacements. `names_days`: it asks for days, which
-    may be earlier ones. Scores are on the scale of `mode`."""
+    question, `misspelt` the misspelt ones with their replacements. `asked` is the time that it asks for,
+    None if it asks for an order. Scores are on the scale of `mode`."""
 
     ranked: RankedLines
     lines: Mapping[int, ResultLine]
@@ -301,7 +304,7 @@ class LineResults(Struct, frozen=True):
     warnings: tuple[str, ...]
     mode: Mode
     misspelt: Mapping[str, Sequence[str]] = {}
-    names_days: bool = False
+    asked: AskedTime | None = None
 
     def texts(self, count: int) -> list[str]:
         return [self.lines[number].row.text for number in self.ranked.ids[:count]]
@@ -311,8 +314,11 @@ class LineResults(Struct, frozen=True):
         order. Those below the minimum score are left out."""
         shares = dict(zip(self.ranked.ids, self.ranked.scores, strict=True))
         positions = reordered(len(shares), order)
-        in_time = newest_first(list(map(self._statement, positions[: 0 if self.names_days else _COMPARED])))
+        in_time = InTime((), frozenset())
+        if self.asked is not None:
+            in_time = put_in_time(list(map(self._statement, positions[:_COMPARED])), self.asked)
         earlier = {self.ranked.ids[positions[at]] for at in in_time.earlier}
+        ended = {self.ranked.ids[positions[at]]: day for at, day in in_time.ended.items()}
         positions[: len(in_time.order)] = [positions[at] for at in in_time.order]
         ids = [self.ranked.ids[position] for position in positions]
         ranges = build_ranges(ids, self.lines, self.budget, self.weights)
@@ -334,13 +340,20 @@ class LineResults(Struct, frozen=True):
             if hit.source == "memory":
                 below = structure.below(each.first, each.last, self.weights.list_chars)
                 hit = replace(hit, above=structure.above(each.first), below=below)
+            is_over = all(number in ended for number in range(each.first, each.last + 1))
+            hit = replace(hit, ended=ended[best]) if is_over else hit
             hits.append(replace(hit, earlier=True) if ids[each.rank] in earlier else hit)
         notices = also_searched(self.misspelt, (hit.snippet for hit in hits))
         return Ranked(tuple(hits), self.ranked.partial, (*self.warnings, *notices), self.ranked.evidence)
 
     def _statement(self, at: int) -> Statement:
         file = self.files[file_of(number := self.ranked.ids[at])]
-        return Statement(self.lines[number].row.text, file.day_at(number - id_of(file.id, 0)), self.ranked.asked[at])
+        day, asked = file.day_at(number - id_of(file.id, 0)), self.ranked.asked[at]
+        validity = validity_of(text := self.lines[number].row.text)
+        if validity.text is text:
+            return Statement(text, day, asked)
+        day = day or validity.since or (validity.until and validity.until - A_DAY)
+        return Statement(validity.text, day, asked, validity)
 
     def _hit(self, found: Range, best: ChunkRow, score: float, chars: int) -> Hit:
         rows = [self.lines[number].row for number in range(found.first, found.last + 1)]

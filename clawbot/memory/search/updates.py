@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from itertools import combinations
 
@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 from clawbot.languages.stems import stem
 from clawbot.languages.tables import pattern_in, words_in
 from clawbot.memory.dates.european import FULL_MONTHS, MONTH_NUMBERS, WEEKDAY_NUMBERS, without_marks
+from clawbot.memory.dates.validity import Validity
 from clawbot.text.language import CALENDAR_WORDS, CJK, FOREIGN_STOP_WORDS, SHARED_STOP_WORDS, STOP_WORDS
 from clawbot.text.patterns import lazy_re
 from clawbot.text.query import base_of, cjk_found, token_pattern
@@ -21,7 +22,7 @@ from clawbot.text.tokens import CJK_RUN, plain_forms, words_of
 FEWEST, MOST, LONGEST, CLAUSES = 2, 0.5, 300, 4
 """Least number and share of names that two lines about the same thing share, a line's most characters and clauses."""
 
-_LITTLE = STOP_WORDS | FOREIGN_STOP_WORDS | SHARED_STOP_WORDS | {"user", "assistant"}
+LITTLE = STOP_WORDS | FOREIGN_STOP_WORDS | SHARED_STOP_WORDS | {"user", "assistant"}
 _DAYS = frozenset({*CALENDAR_WORDS, *FULL_MONTHS, *WEEKDAY_NUMBERS})
 _MONTHS = frozenset({*MONTH_NUMBERS, "may"})
 _COUNTS = words_in("values")
@@ -45,18 +46,22 @@ _DENIES = lazy_re(pattern_in("denies"), re.IGNORECASE)
 
 
 class Statement(Struct, frozen=True):
-    """A line, the day that it was written for, None if unknown, and which distinctive words of the question it has."""
+    """A line, the day that it was written for, None if unknown, and which distinctive words of the question it has;
+    `validity` if it is marked with the days between which it holds, and the text is without the mark."""
 
     text: str
     day: date | None
     asked: frozenset[int] = frozenset()
+    validity: Validity | None = None
 
 
 class InTime(Struct, frozen=True):
-    """The positions of statements in their new `order`, and those that a later one of the others replaces."""
+    """The positions of statements in their new `order`, those that a later one of the others replaces, and the days on
+    which some `ended`."""
 
     order: Sequence[int]
     earlier: frozenset[int]
+    ended: Mapping[int, date] = {}
 
 
 def newest_first(statements: Sequence[Statement]) -> InTime:
@@ -245,7 +250,7 @@ def _parts(word: str, is_stated: bool) -> tuple[frozenset[str], frozenset[tuple[
         return names, values, word.endswith(tuple(names))
     if is_stated and (any(map(str.isdigit, word)) or "/" in word or "." in word):
         return frozenset(), frozenset({("code", lower)}), False
-    names = frozenset(stem(part) for part in words_of(base_of(word)) if part not in _LITTLE)
+    names = frozenset(stem(part) for part in words_of(base_of(word)) if part not in LITTLE)
     return names, frozenset(), bool(names)
 
 

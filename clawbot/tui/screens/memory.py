@@ -210,12 +210,12 @@ class MemoryScreen(PassagePicker):
         return [NoteRow(name, clean_line(name), self._day(name), path=name) for name in names[:RECENT]]
 
     def _row(self, hit: Hit, query: str) -> NoteRow:
-        turn = hit.said
+        turn, ended = hit.said, _("ended {day}").format(day=hit.ended) if hit.ended else ""
         who = "" if turn is None else f"{speaker(turn.who, turn.by)}, {self._date(turn.at.date())} {turn.at:%H:%M}"
         return NoteRow(
             id=f"{hit.path}:{hit.start_line}-{hit.end_line}",
             title=who or f"{clean_line(hit.path)}:{hit.start_line}",
-            detail="  ".join(filter(None, (self._day(hit.path), and_more(hit.more) if hit.more else ""))),
+            detail="  ".join(filter(None, (self._day(hit.path), and_more(hit.more) if hit.more else "", ended))),
             entry=turn.entry if turn is not None else "",
             path=hit.path,
             first=hit.start_line,
