@@ -28,6 +28,7 @@ from clawbot.agent.events import (
     SessionChanged,
 )
 from clawbot.agent.hooks import SessionHooks
+from clawbot.agent.intents import StandingIntents
 from clawbot.agent.memory_commands import forget_words, search_memory, undo_change
 from clawbot.agent.prompt_builder import ATTACHED_SHARE, called
 from clawbot.agent.slash import COMMANDS, CommandInfo, ParsedCommand, nearest_command, parse_command
@@ -212,8 +213,7 @@ def _output(name: str, text: str, data: object = None) -> CommandResult:
 
 async def _fresh(name: ResetReason, host: AgentHost, text: str) -> CommandResult:
     changed = await host.reset(name, text)
-    output = CommandOutput(command=name, text=_("New conversation started."))
-    return CommandResult((changed, output), message=text)
+    return CommandResult((changed, CommandOutput(command=name, text=_("New conversation started."))), message=text)
 
 
 command("/new")(functools.partial(_fresh, "/new"))
@@ -227,9 +227,8 @@ async def _compact(host: AgentHost, argument: str) -> CommandResult:
         return _output("/compact", _(done.error), msgspec.to_builtins(done))
     if done.status != "done":
         raise ClawbotError(_("Not compacted: {reason}").format(reason=done.error), hint=_("The history is whole."))
-    text = _("Compacted: {before:,} → about {after:,} tokens.").format(
-        before=done.tokens_before, after=done.tokens_after
-    )
+    text = _("Compacted: {before:,} → about {after:,} tokens.")
+    text = text.format(before=done.tokens_before, after=done.tokens_after)
     return _output("/compact", text, msgspec.to_builtins(done))
 
 
@@ -245,8 +244,7 @@ async def _context(host: AgentHost, argument: str) -> CommandResult:
 
 @command("/status")
 async def _status(host: AgentHost, argument: str) -> CommandResult:
-    report = await host.context_report()
-    now = host.status
+    report, now = await host.context_report(), host.status
     return _output("/status", render_status(now, report, host.deps.zone), status_data(now, report))
 
 
@@ -275,13 +273,11 @@ async def _fork(host: AgentHost, argument: str) -> CommandResult:
     was = host.conversation.key
     changed, _text = await host.fork(argument)
     key, is_here = changed.session_key, changed.session_id == host.conversation.session_id
+    text = _("The fork is the conversation **{key}**; this one goes on as it is.")
     if is_here:
         text = _("This is now **{key}**, a fork; the conversation {was} stays as it is: `/sessions` leads back to it.")
-    else:
-        text = _("The fork is the conversation **{key}**; this one goes on as it is.")
     data = {"sessionKey": key, "sessionId": changed.session_id}
-    text = text.format(key=argument.strip() or key, was=was)
-    output = CommandOutput(command="/fork", text=text, data=data)
+    output = CommandOutput(command="/fork", text=text.format(key=argument.strip() or key, was=was), data=data)
     return CommandResult((changed, output) if is_here else (output,))
 
 
@@ -356,6 +352,11 @@ async def _forget(host: AgentHost, argument: str) -> CommandResult:
 @command("/undo")
 async def _undo(host: AgentHost, argument: str) -> CommandResult:
     return _output("/undo", await undo_change(host.deps.memory, host.conversation))
+
+
+@command("/done")
+async def _done(host: AgentHost, argument: str) -> CommandResult:
+    return _output("/done", await StandingIntents(host.deps, host.conversation).done())
 
 
 @command("/permissions")

@@ -80,6 +80,7 @@ COMMANDS = (
         N_("Search what is remembered; without a query, the notes of the last days."),
         "always",
     ),
+    CommandInfo("/done", "", N_("End the intent of memory/intents.md that was shown last.")),
     CommandInfo(
         "/forget",
         N_("WORDS"),

@@ -57,8 +57,13 @@ def summary_item(summary: str, before: int, after: int, last: Item | None) -> Su
 
 
 def quote_item(text: str, files: int, last: Item | None) -> QuoteItem:
-    """Return the line below `last` for notes of so many `files`, quoted at the beginning of the session."""
-    return QuoteItem(_parsed(text), files=files, characters=len(text), joined=is_quiet(last))
+    """Return the line below `last` for notes of so many `files`, quoted at the beginning of the session, or for the
+    intent that a message brought up."""
+    # Deferred import: nothing is quoted before the first paint.
+    from clawbot.context.intents import quoted_in
+
+    joined, intent = is_quiet(last), quoted_in(text)
+    return QuoteItem(_parsed(text), files=files, characters=len(text), intent=intent, joined=joined)
 
 
 def idle_minutes(runtime: RuntimeApi | None) -> int | None:

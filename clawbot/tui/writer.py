@@ -307,7 +307,7 @@ class TranscriptWriter:
     def notes_quoted(self, event: events.NotesQuoted) -> None:
         self._finish_text()
         last, quote = self._page.last, quote_item(event.text, len(event.files), self._page.last)
-        if isinstance(last, SessionItem) and not last.blocks:
+        if isinstance(last, SessionItem) and not last.blocks and not quote.intent:
             last.blocks, last.files, last.characters = quote.blocks, quote.files, quote.characters
             self._page.update(last)
         else:

@@ -107,12 +107,16 @@ class SummaryItem(FoldedItem):
 
 @dataclass
 class QuoteItem(FoldedItem):
-    """A quote of notes at the start of the session: `files` of them (0: unknown), `characters` long."""
+    """A quote of notes at the start of the session: `files` of them (0: unknown), `characters` long. Or that of an
+    `intent`."""
 
     files: int = 0
     characters: int = 0
+    intent: str = ""
 
     def texts(self) -> list[str]:
+        if self.intent:
+            return [self.intent, _("/done ends it")]
         characters = ngettext("{n:,} character", "{n:,} characters", self.characters).format(n=self.characters)
         template = _("notes: {files}, {characters}") if self.files else _("notes: {characters}")
         return [template.format(files=_files(self.files), characters=characters)]
