@@ -60,7 +60,7 @@ def quote_item(text: str, files: int, last: Item | None) -> QuoteItem:
     """Return the line below `last` for notes of so many `files`, quoted at the beginning of the session, or for the
     intent that a message brought up."""
     # Deferred import: nothing is quoted before the first paint.
-    from clawbot.context.intents import quoted_in
+    from clawbot.agent.intents import quoted_in
 
     joined, intent = is_quiet(last), quoted_in(text)
     return QuoteItem(_parsed(text), files=files, characters=len(text), intent=intent, joined=joined)

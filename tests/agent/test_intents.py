@@ -11,9 +11,10 @@ import pytest
 
 from clawbot.agent.agent import Agent
 from clawbot.agent.events import CommandOutput, Event, NotesQuoted, Notice, TurnEnded
+from clawbot.agent.intents import quoted_in
 from clawbot.clock import SystemClock
-from clawbot.context.intents import INTENTS, MAX_BYTES, quoted_in
 from clawbot.messages import quotes_notes
+from clawbot.text.intents import INTENTS, MAX_BYTES
 from tests.agent.gate_host import House, PurposeModel, talk
 
 STATED = "When the dentist comes up, remind me to ask for the bill."

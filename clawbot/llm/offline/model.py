@@ -27,6 +27,7 @@ from clawbot.llm.offline.turn import (
 from clawbot.llm.protocol import ChatRequest, DetectedServer, FinalPart, ModelInfo, StreamPart, TextPart, ToolCallPart
 from clawbot.llm.tokens import cut_to, weigh_tokens
 from clawbot.messages import OFFLINE, AssistantMessage, Cost, Message, TextBlock, ToolCallBlock, Usage
+from clawbot.text.intents import stated_in
 from clawbot.text.interface import N_
 from clawbot.text.language import COMMON_HAN as HAN
 from clawbot.text.patterns import lazy_re
@@ -118,6 +119,8 @@ class OfflineModel:
 
 
 def _reply(turn: Turn, facts: ProgramFacts) -> Step:
+    if "memory_search" in turn.tools and stated_in(turn.text):
+        return turn.reply("intent")
     intent = classify(turn.text, turn.language)
     if intent == Intent("agreed", "yes") and workspace.was_offered(turn):
         intent = Intent("remember")

@@ -78,6 +78,8 @@ def folded(text: str, ended: date) -> str:
 
 
 def _mark(line: str) -> re.Match[str] | None:
+    if ")" not in (end := line[-_MAX_CHARS:]) and "）" not in end:
+        return None
     found = _MARK.search(line, max(0, len(line) - _MAX_CHARS))
     try:
         for day in filter(None, (found["since"], found["until"]) if found else ()):

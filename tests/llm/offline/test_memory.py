@@ -43,6 +43,13 @@ async def test_a_fact_is_stored_once() -> None:
     assert files.texts[TODAY] == "# 2026-11-20\n\n- I prefer tabs\n- 我住在柏林\n"
 
 
+@pytest.mark.parametrize("stated", ["Remind me of the bill when we talk about the dentist", "提到牙医时提醒我要账单"])
+async def test_a_standing_intent_is_written_by_the_program_alone(stated: str) -> None:
+    talk = Talk()
+    assert "`memory/intents.md`" in await talk.say(stated)
+    assert talk.files.texts == {}
+
+
 async def test_the_longest_fact_makes_a_pattern_that_grep_takes() -> None:
     talk = Talk()
     await talk.say(("remember that " + " ".join(f"word{number}" + "x" * 300 for number in range(20)))[:3_000])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.context.intents import (
+from clawbot.text.intents import (
     MAX_INTENTS,
     MAX_LINE,
     Intent,
