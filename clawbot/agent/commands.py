@@ -28,7 +28,7 @@ from clawbot.agent.events import (
     SessionChanged,
 )
 from clawbot.agent.hooks import SessionHooks
-from clawbot.agent.intents import StandingIntents
+from clawbot.agent.intents import SessionIntents
 from clawbot.agent.memory_commands import forget_words, search_memory, undo_change
 from clawbot.agent.prompt_builder import ATTACHED_SHARE, called
 from clawbot.agent.slash import COMMANDS, CommandInfo, ParsedCommand, nearest_command, parse_command
@@ -356,7 +356,7 @@ async def _undo(host: AgentHost, argument: str) -> CommandResult:
 
 @command("/done")
 async def _done(host: AgentHost, argument: str) -> CommandResult:
-    return _output("/done", await StandingIntents(host.deps, host.conversation).done())
+    return _output("/done", await SessionIntents(host.deps, host.conversation).done())
 
 
 @command("/permissions")

@@ -1,5 +1,5 @@
-"""Standing intents in a session: those that a message states go into `memory/intents.md`, the one that a message brings
-up is shown and quoted to the model, and "done" ends it (`clawbot/text/intents.py` has the rules)."""
+"""The intents of the user in a session: one that a message states goes into `memory/intents.md`, one that a message
+brings up is shown and quoted to the model, and "done" ends it (`clawbot/text/intents.py` has the rules)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def quoted_in(message: str) -> str:
     return found["line"] if found else ""
 
 
-class StandingIntents:
+class SessionIntents:
     """The intents of the agent in one conversation. Only where notes may be read, and for what the user types."""
 
     def __init__(self, deps: AgentDeps, conversation: Conversation) -> None:
@@ -76,9 +76,10 @@ class StandingIntents:
         elif is_done_word(text) and (line := self._shown_before()):
             await self._end(line, scope.emit)
         elif known := await self._known(scope.emit):
+            found = await asyncio.to_thread(lambda: [shown(each) for each in brought_up(text, known)])
             today = self._deps.clock.now().date()
-            seen = {quoted for quoted, day in self._shown() if day == today}
-            if line := next((line for line in map(shown, brought_up(text, known)) if line not in seen), ""):
+            seen = {quoted for quoted, day in self._shown() if day == today} if found else ()
+            if line := next((line for line in found if line not in seen), ""):
                 quote = f"{HEAD}\n\n{fenced(line, fence_for([line]))}"
                 entry_id = await self._conversation.quote(quote, (INTENTS,))
                 scope.emit(NotesQuoted(entry_id=entry_id, files=(INTENTS,), text=quote))

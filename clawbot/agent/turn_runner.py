@@ -31,7 +31,7 @@ from clawbot.agent.events import (
 )
 from clawbot.agent.flush import SilentTurn
 from clawbot.agent.hooks import SessionHooks
-from clawbot.agent.intents import StandingIntents
+from clawbot.agent.intents import SessionIntents
 from clawbot.agent.preparation import Keep, help_with, settle_found_server, wait_ready
 from clawbot.agent.prompt_builder import ATTACHED_SHARE, PromptBuilder
 from clawbot.agent.request_builder import PreparedRequest, RequestBuilder
@@ -100,7 +100,7 @@ class TurnRunner:
             hooks,
             after_failure=COMPLETE if ended else GOES_ON,
         )
-        self.intents = StandingIntents(deps, conversation)
+        self.intents = SessionIntents(deps, conversation)
         compactor = Compactor(deps, conversation, self.requests, self.gate, hooks)
         self.policy = ContextPolicy(deps, conversation, self.requests, self.gate, compactor)
         self.approvals = Approvals(answered=deps.front.approvals, approved=deps.front.approved)

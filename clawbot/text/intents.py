@@ -1,4 +1,4 @@
-"""Standing intents: what the user wants to be reminded of when a topic comes up. Recognised in a message, read from
+"""Intents: what the user wants to be reminded of when a topic comes up. Recognised in a message, read from
 `memory/intents.md` (`- when the dentist: ask for the bill`), and found for a later message, all by words.
 
 Pure.

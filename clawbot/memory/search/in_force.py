@@ -1,4 +1,4 @@
-"""Puts lines that hold at the time of a question before those that say the same of another time, by the marks of
+"""Puts lines that hold at the time of a question before those that state the same for another time, by the marks of
 `clawbot/memory/dates/validity.py`."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clawbot.text.patterns import lazy_re
 
 _BEFORE = lazy_re(pattern_in("asks_before"), re.IGNORECASE)
 _EXTRA = 2
-"""Words that a line may have beside those of an ended one that it repeats."""
+"""Words that a line may have besides those of an ended one that it repeats."""
 
 
 class AskedTime(Struct, frozen=True):
@@ -88,7 +88,7 @@ def put_in_time(statements: Sequence[Statement], asked: AskedTime) -> InTime:
 
 
 def _with_copies(statements: Sequence[Statement]) -> list[Statement]:
-    """Return `statements`; one without a mark that says, before its end, what an ended one says has ended, too."""
+    """Return `statements`; one without a mark that states, before the end, what an ended one states has ended, too."""
     ended = [each for each in statements if each.validity is not None and each.validity.until is not None]
     return [structs.replace(each, validity=_of_copy(each, ended)) for each in statements]
 
@@ -99,11 +99,11 @@ def _of_copy(statement: Statement, ended: Iterable[Statement]) -> Validity | Non
     wording = wording_of(statement.text)
     words, values = set(wording.words), set(wording.values)
     for other in ended:
-        said, until = wording_of(other.text), other.validity and other.validity.until
+        known, until = wording_of(other.text), other.validity and other.validity.until
         is_same = (
-            words.issuperset(said.words)
-            and values.issuperset(said.values)
-            and len(words) <= len({*said.words}) + _EXTRA
+            words.issuperset(known.words)
+            and values.issuperset(known.values)
+            and len(words) <= len({*known.words}) + _EXTRA
         )
         if is_same and until and statement.day <= until:
             return other.validity
