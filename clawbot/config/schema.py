@@ -139,6 +139,15 @@ class HistorySettings(SettingsSection):
     """Days after which a change is dropped."""
 
 
+class DreamSettings(SettingsSection):
+    """Dreams, which propose changes of MEMORY.md from the notes of the days since the last one."""
+
+    max_tokens: Positive = 2_500
+    """The size of MEMORY.md in tokens; beyond it, dreams move lines into topic files below memory/."""
+    read_tokens: Positive = 24_000
+    """The most tokens of notes that a dream shows a model, the newest ones; in as many calls as its window needs."""
+
+
 class MemorySettings(SettingsSection):
     """All of memory."""
 
@@ -147,6 +156,8 @@ class MemorySettings(SettingsSection):
     it fails, the builtin index answers."""
     citations: Literal["auto", "on", "off"] = "auto"
     """Whether results show their source as file and line; auto: in private sessions only."""
+    dream: DreamSettings = DreamSettings()
+    """Dreams."""
     qmd: QmdSettings = QmdSettings()
     """The backend `qmd`."""
     milvus: MilvusSettings = MilvusSettings()

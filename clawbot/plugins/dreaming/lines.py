@@ -1,0 +1,58 @@
+"""Lines of memory files: their text without bullet and dates, their words, and whether two lines are one idea."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from clawbot.languages.tables import pattern_in
+from clawbot.memory.dates.validity import validity_of
+from clawbot.text.language import CHINESE_KEPT, CJK_PARTICLES, SHARED_STOP_WORDS, STOP_WORDS
+from clawbot.text.patterns import lazy_re
+from clawbot.text.tokens import plain_forms, tokens_of
+
+BULLET = lazy_re(r"\s*(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
+HEADING = lazy_re(r"\s{0,3}(?P<marks>#{1,6})\s+(?P<title>.*?)\s*#*\s*\Z")
+_LITTLE = (STOP_WORDS | SHARED_STOP_WORDS | {"user", "users"}) - {"no", "not", "never"}
+_DENIES = lazy_re(pattern_in("denies"))
+
+
+def bare(line: str) -> str:
+    """Return the text of `line` without its bullet and the days between which it holds."""
+    return validity_of(BULLET.sub("", line, count=1)).text.strip()
+
+
+def words(text: str) -> frozenset[str]:
+    """Return the stems of the words in `text` that mean something, and each pair of Chinese characters without a
+    particle; single ones only where there is nothing else."""
+    found = [token for token in tokens_of(plain_forms(text)) if token.text not in _LITTLE]
+    kept = [each.text for each in found if each.text.isascii() or each.end - each.start > 1]
+    return frozenset(filter(_means_something, kept)) or frozenset(each.text for each in found)
+
+
+def _means_something(word: str) -> bool:
+    return word in CHINESE_KEPT or CJK_PARTICLES.isdisjoint(word)
+
+
+def figures(found: Set[str]) -> frozenset[str]:
+    """Return those of the words that have a digit."""
+    return frozenset(word for word in found if any(map(str.isdigit, word)))
+
+
+def denies(text: str) -> bool:
+    """Return whether `text` says that something is not so."""
+    return _DENIES.search(plain_forms(text).lower()) is not None
+
+
+def is_alike(one: str, other: str, share: float) -> bool:
+    """Return whether two texts are one idea: so many of their words are the same, and all figures."""
+    first, second = words(bare(one)), words(bare(other))
+    if figures(first) != figures(second) or denies(one) != denies(other):
+        return False
+    return len(first & second) >= share * max(len(first | second), 1)
+
+
+def is_covered(line: str, by: str) -> bool:
+    """Return whether the line `by` states all that `line` does, for the same time."""
+    wanted = words(bare(line))
+    is_same_time = validity_of(line).until == validity_of(by).until and denies(line) == denies(by)
+    return bool(wanted) and is_same_time and wanted <= words(bare(by))
