@@ -17,6 +17,7 @@ from clawbot.distribution import DISTRIBUTION
 T = TypeVar("T")
 GROUPS = (
     "clawbot.cli",
+    "clawbot.cli.memory",
     "clawbot.hooks",
     "clawbot.tools",
     "clawbot.models",

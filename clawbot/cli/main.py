@@ -7,18 +7,16 @@ import importlib
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from clawbot import __version__
+from clawbot.cli.added import added, load_added
 from clawbot.cli.output import dependable_streams, echo, reporting_errors
 from clawbot.collector import collecting_later
 from clawbot.errors import ClawbotError
-
-if TYPE_CHECKING:
-    from clawbot.entry_points import Extension
 
 # The subcommand, its module and its name there (`command` unless stated), and the line in `--help`, shown without
 # importing the module.
@@ -45,34 +43,23 @@ GROUP = "clawbot.cli"
 """The entry point group for the commands of plugins, each a click command."""
 
 
-def _added() -> dict[str, Extension]:
-    """Return what entry points add to COMMANDS, by name. Imports none of it."""
-    # Deferred import: what is in the table needs no metadata of packages.
-    from clawbot.entry_points import installed
-
-    return {each.name: each for each in reversed(installed(GROUP)) if each.name not in COMMANDS}
-
-
 def _load(name: str) -> click.Command | None:
     """Import what COMMANDS or an entry point calls `name`; None if there is none. Raises ClawbotError for a command of
     a package that can't be used, TypeError for what is no command."""
-    added = None if name in COMMANDS else _added().get(name)
-    if added is None and name not in COMMANDS:
-        return None
-    where = COMMANDS[name][0] if added is None else added.point.value
-    module, _, attribute = where.partition(":")
+    if name not in COMMANDS:
+        with collecting_later():
+            return load_added(GROUP, name)
+    module, _, attribute = COMMANDS[name][0].partition(":")
     with nullcontext() if module in sys.modules else collecting_later():
-        found = getattr(importlib.import_module(module), attribute or "command") if added is None else added.load()
-    if problem := getattr(found, "problem", ""):
-        raise ClawbotError(f"`clawbot {name}` can't be used: {problem}.")
+        found = getattr(importlib.import_module(module), attribute or "command")
     if not isinstance(found, click.Command):
-        raise TypeError(f"{where} is no click command")
+        raise TypeError(f"{COMMANDS[name][0]} is no click command")
     return found
 
 
 def _help_lines(incomplete: str = "") -> Iterator[tuple[str, str]]:
     """Yield each name that begins with `incomplete`, with its line of help. Imports what entry points add."""
-    for name in filter(lambda each: each.startswith(incomplete), [*COMMANDS, *sorted(_added())]):
+    for name in filter(lambda each: each.startswith(incomplete), [*COMMANDS, *sorted(added(GROUP, COMMANDS))]):
         try:
             found = None if name in COMMANDS else _load(name)
         except (ClawbotError, TypeError) as error:
@@ -86,7 +73,7 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the subcommands in table order."""
-        return [*COMMANDS, *sorted(_added())]
+        return [*COMMANDS, *sorted(added(GROUP, COMMANDS))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return `cmd_name`. Raises TypeError if it is no command, ClawbotError if it can't be used."""

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from clawbot.cli import history
 from clawbot.cli import memory_output as output
+from clawbot.cli.added import ExtensibleGroup
 from clawbot.cli.output import (
     agent_option,
     answer,
@@ -202,7 +203,7 @@ every_agent = options(
 one_agent = options(agent_option("Whose memory."), shared_options)
 
 
-@click.group()
+@click.group("memory", cls=ExtensibleGroup)
 @click.pass_context
 def command(context: click.Context) -> None:
     """Search the memory and manage its index. The Markdown files are the source of truth; the index can be deleted."""

@@ -16,7 +16,7 @@ from clawbot.llm.errors import BadResponseError, ModelError
 from clawbot.messages import AssistantMessage, Message, ToolCallBlock, ToolSpec, UserMessage
 from clawbot.text.interface import N_
 
-Purpose = Literal["chat", "flush", "summary", "slug", "title", "rerank", "ahead"]
+Purpose = Literal["chat", "flush", "summary", "slug", "title", "rerank", "ahead", "dream"]
 
 CAPPED = N_("context_tokens in the settings")
 """The source of a window that the settings made smaller."""

@@ -62,11 +62,16 @@ def asks(sentence: str) -> bool:
     return is_question(sentence) or _patterns().request.match(fold(sentence[:MAX_CHARS]).strip()) is not None
 
 
-def is_durable(sentence: str) -> bool:
-    """Return whether the sentence is a statement worth keeping beyond the conversation, without secrets."""
+def is_statement(sentence: str) -> bool:
+    """Return whether the sentence states something for certain, without secrets."""
     if not MIN_CHARS <= len(sentence) <= MAX_CHARS or asks(sentence) or holds_secret(sentence):
         return False
-    return bool(marks(sentence)) and not _patterns().uncertain.search(fold(sentence))
+    return not _patterns().uncertain.search(fold(sentence))
+
+
+def is_durable(sentence: str) -> bool:
+    """Return whether the sentence is a statement worth keeping beyond the conversation."""
+    return is_statement(sentence) and bool(marks(sentence))
 
 
 def is_refusal(text: str) -> bool:

@@ -89,6 +89,11 @@ def newest_first(statements: Sequence[Statement]) -> InTime:
     return InTime(order, frozenset(earlier))
 
 
+def updates(old: str, new: str) -> bool:
+    """Return whether the line `new`, written later, states another value of what `old` does."""
+    return _is_alike(_topics(old), _topics(new))
+
+
 class _Topic(Struct, frozen=True):
     """What a clause is about: its `names` are content words and numbers of things, `proper` those that can't be verbs.
     What it states: its `values`, each with its sort, or the names in `stated`, which are also in `names`.

@@ -27,11 +27,11 @@ class StaleError(Exception):
 
 
 class Applied(Struct, frozen=True):
-    """What was done about the proposal `id`: written, found done already, or refused for a `reason`. `paths` are the
-    files that were changed."""
+    """What was done about the proposal `id`: written, found done already, refused since what it changes is there no
+    more, or failed; with the `reason`. `paths` are the files that were changed."""
 
     id: str
-    status: Literal["written", "already", "refused"]
+    status: Literal["written", "already", "refused", "failed"]
     paths: tuple[str, ...] = ()
     reason: str = ""
 
@@ -47,7 +47,7 @@ def apply(workspace: Path, history: Recorder | None, proposals: Iterable[Proposa
 def _apply(folder: GuardedFolder, proposal: Proposal) -> Applied:
     paths: list[str] = []
     try:
-        if proposal.kind == "move" and _change(folder, proposal.target, lambda lines: _received(lines, proposal)):
+        if proposal.kind == "move" and _change(folder, proposal.target, lambda lines: received(lines, proposal)):
             paths.append(proposal.target)
         if _change(folder, proposal.file, lambda lines: edited(lines, proposal)):
             paths.append(proposal.file)
@@ -55,7 +55,7 @@ def _apply(folder: GuardedFolder, proposal: Proposal) -> Applied:
         return Applied(proposal.id, "refused", tuple(paths), str(error))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not in UTF-8"
-        return Applied(proposal.id, "refused", tuple(paths), f"{proposal.file}: {reason or error}")
+        return Applied(proposal.id, "failed", tuple(paths), f"{proposal.file}: {reason or error}")
     return Applied(proposal.id, "written" if paths else "already", tuple(paths))
 
 
@@ -131,9 +131,11 @@ def _superseded(lines: Sequence[str], proposal: Proposal) -> list[str]:
         return list(lines)
     _demand(lines, proposal.old)
     found: list[str] = []
+    is_written = proposal.text in lines
     for line in lines:
-        if line in ended and proposal.text not in found:
+        if line in ended and not is_written:
             found.append(proposal.text)
+            is_written = True
         found.append(ended.get(line, line))
     return found
 
@@ -154,7 +156,7 @@ def _without_moved(lines: Sequence[str], proposal: Proposal) -> list[str]:
     return list(_replaced(lines, proposal.old, proposal.text))
 
 
-def _received(lines: Sequence[str], proposal: Proposal) -> list[str]:
+def received(lines: Sequence[str], proposal: Proposal) -> list[str]:
     """Return the `lines` of the target with those that are moved there."""
     found = list(lines)
     for old in proposal.old:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from datetime import date
+from functools import lru_cache
+from typing import NamedTuple
 
 from clawbot.languages.tables import pattern_in
 from clawbot.memory.dates.validity import validity_of
@@ -33,26 +35,39 @@ def _means_something(word: str) -> bool:
     return word in CHINESE_KEPT or CJK_PARTICLES.isdisjoint(word)
 
 
-def figures(found: Set[str]) -> frozenset[str]:
-    """Return those of the words that have a digit."""
-    return frozenset(word for word in found if any(map(str.isdigit, word)))
-
-
 def denies(text: str) -> bool:
     """Return whether `text` says that something is not so."""
     return _DENIES.search(plain_forms(text).lower()) is not None
 
 
+class Idea(NamedTuple):
+    """What is compared of a line: its words, those of them with a digit, whether it denies something, and the day of
+    its end."""
+
+    words: frozenset[str]
+    figures: frozenset[str]
+    denies: bool
+    until: date | None
+
+
+@lru_cache(16_384)
+def idea_of(line: str) -> Idea:
+    """Return what is compared of `line`, without its bullet and its days."""
+    text = bare(line)
+    found = words(text)
+    return Idea(
+        found, frozenset(word for word in found if any(map(str.isdigit, word))), denies(text), validity_of(line).until
+    )
+
+
 def is_alike(one: str, other: str, share: float) -> bool:
     """Return whether two texts are one idea: so many of their words are the same, and all figures."""
-    first, second = words(bare(one)), words(bare(other))
-    if figures(first) != figures(second) or denies(one) != denies(other):
-        return False
-    return len(first & second) >= share * max(len(first | second), 1)
+    first, second = idea_of(one), idea_of(other)
+    common = len(first.words & second.words)
+    return first[1:3] == second[1:3] and common >= share * max(len(first.words | second.words), 1)
 
 
 def is_covered(line: str, by: str) -> bool:
     """Return whether the line `by` states all that `line` does, for the same time."""
-    wanted = words(bare(line))
-    is_same_time = validity_of(line).until == validity_of(by).until and denies(line) == denies(by)
-    return bool(wanted) and is_same_time and wanted <= words(bare(by))
+    wanted, given = idea_of(line), idea_of(by)
+    return bool(wanted.words) and wanted[2:] == given[2:] and wanted.words <= given.words

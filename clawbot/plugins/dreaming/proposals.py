@@ -110,19 +110,25 @@ class ProposalStore:
                 raise KeyError(ident)
             self._append([Step(self._now(), decision, id=ident, text=text)])
 
-    def record(self, proposals: Iterable[Proposal]) -> list[Proposal]:
+    def record(self, proposals: Iterable[Proposal], *, dry_run: bool = False) -> list[Proposal]:
         """Record `proposals`, and return those that are new: neither pending nor decided, nor much like one that was
-        turned down."""
+        turned down. With `dry_run` only return them."""
+        if dry_run:
+            return self._new(proposals)
         ensure_private_dir(self._folder)
         with locked(self._folder):
-            states = self._states()
-            fresh: dict[str, Proposal] = {}
-            for each in proposals:
-                known = states.get(each.id)
-                if (known is None or known[1] == "stale") and not _was_declined(each, states.values()):
-                    fresh.setdefault(each.id, each)
-            self._append([Step(self._now(), "proposed", proposal=each) for each in fresh.values()])
-        return list(fresh.values())
+            found = self._new(proposals)
+            self._append([Step(self._now(), "proposed", proposal=each) for each in found])
+        return found
+
+    def _new(self, proposals: Iterable[Proposal]) -> list[Proposal]:
+        states = self._states()
+        found: dict[str, Proposal] = {}
+        for each in proposals:
+            known = states.get(each.id)
+            if (known is None or known[1] == "stale") and not _was_declined(each, states.values()):
+                found.setdefault(each.id, each)
+        return list(found.values())
 
     def _states(self) -> dict[str, tuple[Proposal, State]]:
         """Return each proposal and its last state, by id. A truncated line, which a kill leaves, is skipped."""
