@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import stat
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date, timedelta
@@ -9,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from clawbot.guarded import GuardedFolder
+from clawbot.guarded import NO_PLAIN_FILE, GuardedFolder
 from clawbot.llm.tokens import weigh_tokens
 from clawbot.memory.documents.days import date_of
 from clawbot.memory.documents.indexed_text import indexed_text, is_session_note, speakers_of
@@ -28,6 +30,7 @@ RECENT = timedelta(days=90)
 
 _MAX_CHARS, _MIN_CHARS = 500, 4  # of a line: a longer one is a paste
 _SPEAKER = lazy_re(r"(?:\d{4}-\d{2}-\d{2} )?(?:\d{2}:\d{2} )?user:\s*")
+_POINTER = lazy_re(r": memory/[^/\s]+\.md\Z")  # of a line that leads to a topic file
 _FENCE = lazy_re(r"\s*(?:`{3,}|~{3,})")
 _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs"})
 
@@ -134,7 +137,8 @@ def newest(lines: Sequence[SourceLine], max_tokens: int) -> list[SourceLine]:
 def _entries(files: dict[str, tuple[str, ...]]) -> Iterator[SourceLine]:
     for path, lines in files.items():
         for number, line in enumerate(lines, 1):
-            if BULLET.match(line) and _is_plain(line) and not is_order(line) and not find_secrets(line):
+            is_entry = BULLET.match(line) and not _POINTER.search(line)
+            if is_entry and _is_plain(line) and not is_order(line) and not find_secrets(line):
                 yield SourceLine(path, number, line, None)
 
 
@@ -155,9 +159,14 @@ def _read_entries(workspace: Path, path: str, files: dict[str, tuple[str, ...]],
 
 
 def _close_links(workspace: Path, files: dict[str, tuple[str, ...]], closed: dict[str, str]) -> None:
-    """Add to `closed` what is at the path of MEMORY.md and is no plain file: listings skip links."""
-    if MAIN not in files and MAIN not in closed:
-        _read_entries(workspace, MAIN, files, closed)
+    """Add to `closed` what has the path of MEMORY.md or of a topic file and is no plain file: listings skip links."""
+    folder = GuardedFolder(workspace)
+    with contextlib.suppress(FileNotFoundError):
+        names = [f"{MEMORY_FOLDER}/{name}" for name in folder.names(MEMORY_FOLDER)]
+        for path in (MAIN, *names):
+            state = folder.state(path)
+            if state is not None and path not in files and not stat.S_ISREG(state.st_mode):
+                closed.setdefault(path, NO_PLAIN_FILE)
 
 
 def _document(documents: MemoryDocuments, state: FileState, closed: dict[str, str]) -> Document | None:
@@ -181,7 +190,7 @@ def _lines_of(document: Document) -> Iterator[SourceLine]:
         if _FENCE.match(line):
             is_code = not is_code
         elif not is_code and (who == "user" or not is_session):
-            stated = _SPEAKER.sub("", line, count=1).lstrip("> ") if is_session else line
+            stated = _SPEAKER.sub("", line, count=1).lstrip("> ") if is_session else BULLET.sub("", line, count=1)
             if HEADING.match(stated) is None and _MIN_CHARS <= len(stated.strip()) <= _MAX_CHARS:
                 shown = "" if number in hidden else stated.strip()
                 yield SourceLine(document.state.path, number, shown, date_of(document.state.path))

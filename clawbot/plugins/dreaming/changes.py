@@ -11,12 +11,11 @@ from msgspec import Struct
 from clawbot.memory.search.updates import updates
 from clawbot.plugins.dreaming.lines import bare, denies, words
 from clawbot.plugins.dreaming.tables import has, pattern, table
-from clawbot.text.language import HAN, fold
+from clawbot.text.language import fold
 from clawbot.text.patterns import lazy_re
 
 _FEWEST = 2  # words that two statements share, to be about one thing
 _SHORT = 4  # words of a value
-_HAN = lazy_re(f"[{HAN}]{{4}}")  # with which two Chinese statements about one thing begin
 _TITLE = lazy_re(r"\b(Dr|Mr|Mrs|Ms|Prof|St)\.(?=\s)")
 _NAME = re.compile(r"[A-Z]\w+|\d")
 
@@ -59,7 +58,7 @@ def _is_changed(old: _Statement, new: _Statement, common: frozenset[str]) -> boo
     if not new.news or old.denies != new.denies or not (old.words - common and new.words - common):
         return False
     is_enough = len(common) >= _FEWEST and 2 * len(common) >= min(len(old.words), len(new.words))
-    beginning = _HAN.match(old.plain)
+    beginning = pattern("frames", "beginning").match(old.plain)
     return is_enough or (beginning is not None and new.plain.startswith(beginning[0]))
 
 

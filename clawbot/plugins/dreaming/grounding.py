@@ -11,15 +11,15 @@ from functools import cache
 from clawbot.languages.stems import stem
 from clawbot.memory.dates import dates_in
 from clawbot.memory.dates.validity import validity_of
-from clawbot.memory.lexicon import Lexicon
 from clawbot.plugins.dreaming.book import SourceLine
 from clawbot.plugins.dreaming.lines import bare, denies, words
-from clawbot.text.language import CJK, CJK_PARTICLES, CJK_WEAK, COMMON, STOP_WORDS
+from clawbot.plugins.dreaming.tables import usual
+from clawbot.text.language import CJK, STOP_WORDS
 from clawbot.text.numerals import numbers_in
 from clawbot.text.patterns import lazy_re
 
 LEAST_SHARE = 0.6
-"""The share of the words with a meaning that a source must have; the others must be ordinary ones."""
+"""The share of the words with a meaning that a source must have; the others must name nothing."""
 
 _TOKEN = lazy_re(
     rf"(?P<number>[$€£¥₹#+±-]?\d(?:[\d.,:/-]*\d)?(?:\s?[%°€£¥$]|[^\W\d_{CJK}]{{1,12}}\b)?)"
@@ -27,6 +27,7 @@ _TOKEN = lazy_re(
     rf"|(?P<cjk>[{CJK}]+)|(?P<word>[^\W\d_{CJK}]+(?:['’][^\W\d_]+)*)",
     re.IGNORECASE,
 )
+_CJK = lazy_re(f"[{CJK}]")
 _PLAIN = frozenset(" !\"%&'()*+,-./:;=?@_~’‘“”–—…·、。，：；！？（）《》「」『』【】")
 _NUMERALS = frozenset("〇零一二三四五六七八九十百千万亿萬億两兩半")
 _LONG_SPAN = 400  # days
@@ -59,7 +60,7 @@ class Ground:
     def problem(self, text: str, share: float = LEAST_SHARE) -> str:
         """Return what in `text` no source has, "" for nothing. `share` of its words at least must be of a source."""
         plain = _plain(text)
-        if odd := sorted(set(plain) - self._characters - _PLAIN - _ASCII):
+        if odd := sorted(set(_CJK.sub("", plain)) - self._characters - _PLAIN - _ASCII):
             return f"the character {odd[0]!r} is in no source"
         if self._denies and share and denies(plain) not in self._denies:
             return "it denies what its sources state, or states what they deny"
@@ -88,17 +89,16 @@ class Ground:
         lower = token.lower()
         if lower in self._tokens:
             return True
+        if kind == "word" and lower.endswith(("'s", "’s")):
+            return self._has(kind, token[:-2], is_first=is_first)
         if kind in ("number", "address"):
             return kind == "number" and lower in self._spelled
         if kind == "cjk":
             return self._has_cjk(token)
         if lower in _number_words():
             return lower in self._spelled
-        if stem(lower) in self._stems:
-            return True
-        if lower in STOP_WORDS or (is_first and lower in _OPENERS) or (lower.islower() and len(lower) == 1):
-            return True
-        return token.islower() and _is_ordinary(lower)
+        is_little = lower in STOP_WORDS or (is_first and lower in _OPENERS) or (token.islower() and lower in usual())
+        return is_little or stem(lower) in self._stems or (token.islower() and len(lower) == 1)
 
     def _has_cjk(self, run: str) -> bool:
         """Return whether each pair of characters is in a source, or a usual word begins or ends between them."""
@@ -145,23 +145,13 @@ def _number_words() -> frozenset[str]:
     return frozenset(word for each in spelled for word in each.split()) | {"dozen", "hundred", "thousand", "million"}
 
 
-def _is_ordinary(word: str) -> bool:
-    """Return whether `word`, in small letters, is one of a dictionary."""
-    known = Lexicon.load()
-    return word in COMMON or known.knows(word) or known.knows(stem(word)) or known.knows(f"{stem(word)}e")
-
-
 def _usual(run: str) -> tuple[frozenset[int], frozenset[int]]:
     """Return the positions of the characters of `run` that belong to usual words, and those between such words and
     what is around them."""
     inside, borders = set[int](), set[int]()
-    known = Lexicon.load()
     for at in range(len(run)):
-        if run[at] in CJK_PARTICLES or run[at] in CJK_WEAK:
-            inside.add(at)
-            borders |= {at, at + 1}
-        for size in (4, 3, 2):
-            if at + size <= len(run) and known.knows(run[at : at + size]):
+        for size in (2, 1):
+            if at + size <= len(run) and run[at : at + size] in usual():
                 inside.update(range(at, at + size))
                 borders |= {at, at + size}
     return frozenset(inside), frozenset(borders)

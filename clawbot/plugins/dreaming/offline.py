@@ -15,7 +15,7 @@ from clawbot.memory.dates.validity import marked, validity_of
 from clawbot.plugins.dreaming.applying import MAIN
 from clawbot.plugins.dreaming.book import Book, SourceLine
 from clawbot.plugins.dreaming.changes import replaces
-from clawbot.plugins.dreaming.lines import BULLET, is_alike, is_covered
+from clawbot.plugins.dreaming.lines import is_alike, is_covered
 from clawbot.plugins.dreaming.proposals import Proposal, identified
 from clawbot.plugins.dreaming.tables import has
 from clawbot.text.interface import _
@@ -28,9 +28,9 @@ REPEATED = 3
 
 _ALIKE = 0.8
 _NEAR = timedelta(days=14)  # a day named within is one of the note's time
-_LASTING = frozenset({"preference", "personal", "decision", "identifier", "rule"})
+_LASTING = frozenset({"preference", "personal", "decision", "identifier"})
 _STATES = lazy_re(rf"[:：](?!\d)|{pattern_in('states')}")
-_MAX_CHARS, _LONG = 240, 160  # of a fact; a longer line is split into its sentences
+_MAX_CHARS, _LONG = 240, 160  # of a fact; a longer line, and one with an event, is split into its sentences
 
 
 class Fact(Struct, frozen=True):
@@ -100,8 +100,8 @@ def _may_repeat(text: str) -> bool:
 
 
 def _facts_in(line: SourceLine) -> Iterator[Fact]:
-    text = BULLET.sub("", line.text, count=1).strip()
-    for part in [text] if len(text) <= _LONG and len(list(sentences(text))) < 2 else sentences(text):
+    is_one = len(line.text) <= _LONG and not has("lasting", "event", line.text)
+    for part in [line.text] if is_one else sentences(line.text):
         if len(part) <= _MAX_CHARS:
             yield Fact(part, line)
 

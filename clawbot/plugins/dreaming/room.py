@@ -25,7 +25,7 @@ _FEWEST = 3  # lines that make a topic
 def make_room(book: Book, max_tokens: int) -> list[Proposal]:
     """Return the moves that bring the MEMORY.md of `book` below `max_tokens`."""
     excess = size_of(book) - max_tokens
-    entries = [entry for entry in book.entries if entry.path == MAIN and not _leads_elsewhere(entry.text)]
+    entries = [entry for entry in book.entries if entry.path == MAIN]
     chosen = _chosen(sorted(entries, key=_rank), excess + int(max_tokens * _SLACK)) if excess > 0 else []
     return _moves(chosen, entries)
 
@@ -74,7 +74,3 @@ def _target(words: Sequence[str], counts: Counter[str]) -> str:
     best = max(words, key=lambda word: counts[word], default="")
     path = f"memory/{best}.md"
     return path if best and counts[best] >= _FEWEST and topic_path(path) else OTHERS
-
-
-def _leads_elsewhere(line: str) -> bool:
-    return line.rsplit(": ", 1)[-1].startswith("memory/") and line.endswith(".md")

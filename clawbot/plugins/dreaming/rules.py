@@ -6,7 +6,6 @@ secret is no source, and a proposal is built of the words of its sources or it i
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from datetime import date
@@ -31,6 +30,7 @@ EARLIER, OTHERS = "memory/earlier.md", "memory/more.md"
 _TOPIC = lazy_re(r"memory/(?P<name>[^\W_][\w-]{0,39})\.md")
 _RESERVED = frozenset({"memory", "intents", "history", "readme", "index"})
 _SAME = 0.999
+_GAP = lazy_re(r"(?<=[!-~])[\s\"'+.,_-]+(?=[!-~])")
 _MARKUP = lazy_re(r"\A[#>|=~]|\A[-*_ ]{3,}\Z|[`<>\\{}]|\]\(|\A\W*\Z")
 """What would change how other lines are read, or shows nothing."""
 
@@ -98,9 +98,9 @@ def _check_line(proposal: Proposal, book: Book) -> None:
         raise Refusal("only a proposal to drop a line has no text")
     if len(text) > MAX_LINE or len(reason) > MAX_REASON:
         raise Refusal("its text or its reason is too long")
-    if text and (clean_line(text) != text or _MARKUP.search(BULLET.sub("", text, count=1))):
+    if text and (clean_line(text) != text or _MARKUP.search(bare(text)) or not words(bare(text))):
         raise Refusal("its text is not one plain line")
-    for part in (text, reason, proposal.target, _joined(text)):
+    for part in (text, reason, proposal.target, *_joined(text)):
         if holds_secret(part) or book.has_secret(part):
             raise Refusal("it holds a secret")
     if is_order(bare(text)) or is_order(reason):
@@ -202,9 +202,11 @@ def _is_same(text: str, line: str) -> bool:
     return bool(BULLET.match(line)) and validity_of(line).until is None and is_alike(text, line, _SAME)
 
 
-def _joined(text: str) -> str:
-    """Return `text` without what may part a secret: blanks, quotes, dashes between single characters."""
-    return re.sub(r"(?<=\w)[\s\"'+·.,_-]+(?=\w)", "", text)
+def _joined(text: str) -> Iterator[str]:
+    """Yield `text` with one gap less, for each gap that can part a secret, and without any gap."""
+    gaps = list(_GAP.finditer(bare(text)))
+    yield from (bare(text)[: gap.start()] + bare(text)[gap.end() :] for gap in gaps)
+    yield _GAP.sub("", bare(text))
 
 
 def _days(line: str) -> Iterator[date]:

@@ -19,6 +19,7 @@ class Words(Struct, frozen=True):
     """The content of `words.toml`."""
 
     sections: dict[str, frozenset[str]]
+    usual: dict[str, str]
     instructions: dict[str, list[str]]
     lasting: dict[str, list[str]]
     slots: dict[str, list[str]]
@@ -48,6 +49,12 @@ def pattern(section: str, name: str) -> re.Pattern[str]:
     """Return the pattern `name` of a section, for folded text."""
     lines: list[str] = getattr(table(), section)[name]
     return re.compile("|".join(f"(?:{each})" for each in lines), re.IGNORECASE)
+
+
+@cache
+def usual() -> frozenset[str]:
+    """Return the words that name nothing and nobody."""
+    return frozenset(table().usual["words"].split())
 
 
 def has(section: str, name: str, text: str) -> bool:

@@ -45,8 +45,8 @@ class Person(Struct, frozen=True):
 
 
 class Year(Struct, frozen=True):
-    """`notes` are the lines of each day, from the first on. `stated` are the slot and the value of each line that states
-    one."""
+    """`notes` are the lines of each day, from the first on. `stated` are the slot and the value of each line that
+    states one."""
 
     person: Person
     notes: list[list[str]]

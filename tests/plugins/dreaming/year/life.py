@@ -16,7 +16,7 @@ from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings
 from clawbot.history import History, history_of
 from clawbot.indexing import open_index
-from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, ModelInfo, StreamPart
+from clawbot.llm.protocol import ChatModel, ChatRequest, ModelInfo, StreamPart
 from clawbot.llm.tokens import weigh_tokens
 from clawbot.memory.values import SearchRequest
 from clawbot.plugins.dreaming.dream import DreamContext, accept, context_of, dream
@@ -28,6 +28,7 @@ MAIN = "MEMORY.md"
 SEED = "# What stays true\n\n## Preferences\n\n## Facts\n\n## Decisions\n"
 _LINE = re.compile(r'(?P<source>[^|\s]+:\d+)\| (?P<text>".*")')
 
+LIES_EACH = 3
 LIES = [
     {"kind": "add", "text": "The user's lawyer is Quentin Marlow"},
     {"kind": "add", "text": "The account holds 73,211 euros"},
@@ -54,7 +55,8 @@ class ScriptedDreamer:
         shown = [(found["source"], json.loads(found["text"])) for found in _LINE.finditer(request.messages[-1].text)]
         proposals = [*self._truth(shown), *self._untruths(shown)]
         text = json.dumps({"proposals": proposals}, ensure_ascii=False)
-        yield FinalPart(says(f"```json\n{text}\n```"))
+        for part in says(f"```json\n{text}\n```"):
+            yield part
 
     async def warm(self) -> None: ...
 
@@ -79,7 +81,7 @@ class ScriptedDreamer:
 
     def _untruths(self, shown: list[tuple[str, str]]) -> Iterator[dict[str, object]]:
         sources = [source for source, _ in shown if not source.startswith(MAIN)][:1]
-        for _ in range(3):
+        for _ in range(LIES_EACH):
             yield {"sources": sources, "reason": "It is so.", **LIES[self._lies % len(LIES)]}
             self._lies += 1
 
@@ -109,7 +111,7 @@ class Life:
         self.history: History = history_of(self.settings, self.paths, "main", self.clock)
         self.counts: Counter[str] = Counter()
         self.refused: list[str] = []
-        self.largest = 0
+        self.largest = self.dreams = 0
 
     async def live(self) -> None:
         """Write the notes of each week, dream, and write what is proposed."""
@@ -128,6 +130,7 @@ class Life:
     async def dream(self) -> None:
         """Dream, and write all that is proposed."""
         outcome = await dream(self.context)
+        self.dreams += bool(outcome.lines)
         self.refused += [f"{each.text}: {each.reason}" for each in outcome.refused]
         for proposal, applied in zip(outcome.pending, accept(self.context, self.history, outcome.pending), strict=True):
             self.counts[f"{proposal.kind} {applied.status}"] += 1
