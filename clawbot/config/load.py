@@ -29,7 +29,7 @@ from clawbot.config.mcp_file import ReadServers, read_servers
 from clawbot.config.mover import Mover, marks_of
 from clawbot.config.names import BUILTIN_BACKEND, OWN_BACKENDS
 from clawbot.config.paths import DEFAULTS, Paths, shipped
-from clawbot.config.schema import BrokenBackend, MemorySettings, Settings, deep_merge
+from clawbot.config.schema import BrokenBackend, Settings, deep_merge
 from clawbot.config.schema_agent import BUILTIN_COMPACTION
 from clawbot.config.schema_memory import MemorySearchSettings
 from clawbot.config.source import KeyPath, Layer, Mark, dotted, read_layer
@@ -67,9 +67,7 @@ _MAPPING_KEY = "[key]"
 # Texts for the model, where `$NAME` may be part of the words; and commands, which are compared to the byte.
 _TEXTS = ("prompt", "system_prompt", "placeholder")
 _COMMANDS = ("allow", "network", "ask", "deny")
-_OF_BACKENDS = frozenset(
-    {"backend", *(name for name, field in MemorySettings.model_fields.items() if section_of(field.annotation))}
-)
+_OF_BACKENDS = frozenset({"backend", *OWN_BACKENDS})
 
 
 class LoadedSettings(NamedTuple):

@@ -128,6 +128,28 @@ class BrokenBackend(Struct, frozen=True):
     reason: str
 
 
+class DreamSettings(SettingsSection):
+    """Dreams, which propose changes of MEMORY.md from the notes of the days since the last one; `/dream` shows them. A
+    single word is the mode: `dream: off`. docs/memory.md describes it."""
+
+    word = "mode"
+
+    mode: Literal["off", "propose", "auto"] = "propose"
+    """The job of the schedule: `propose`: what it finds waits for your decision; `auto`: it is written, and `/undo`
+    takes it back; `off`: no job."""
+    at: ClockTime = "04:30"
+    """From this time on the job of the day is due. It runs once, as soon as nobody uses the program and the machine is
+    not on battery."""
+    idle: Annotated[MinutesDuration, Field(ge=60)] = 600.0
+    """How long nobody must have typed or sent anything before. A message stops a running job."""
+    time_limit: Annotated[MinutesDuration, Field(gt=0)] = 300.0
+    """How long one job may take."""
+    max_tokens: Positive = 2_500
+    """The size of MEMORY.md in tokens; beyond it, dreams move lines into topic files below memory/."""
+    read_tokens: Positive = 24_000
+    """The most tokens of notes that a dream shows a model, the newest ones; in as many calls as its window needs."""
+
+
 class HistorySettings(SettingsSection):
     """The history of the memory files: `clawbot memory log`, `memory undo` and `/undo`."""
 
@@ -137,15 +159,6 @@ class HistorySettings(SettingsSection):
     """Megabytes of stored contents; beyond them the oldest changes are dropped."""
     max_days: Positive = 365
     """Days after which a change is dropped."""
-
-
-class DreamSettings(SettingsSection):
-    """Dreams, which propose changes of MEMORY.md from the notes of the days since the last one."""
-
-    max_tokens: Positive = 2_500
-    """The size of MEMORY.md in tokens; beyond it, dreams move lines into topic files below memory/."""
-    read_tokens: Positive = 24_000
-    """The most tokens of notes that a dream shows a model, the newest ones; in as many calls as its window needs."""
 
 
 class MemorySettings(SettingsSection):

@@ -157,6 +157,9 @@ class _Speller:
         named, listed = items_of(annotation, dict), items_of(annotation, list)
         if value is None and (section or named):
             return {}  # `main:` with nothing after it
+        if isinstance(value, str) and section and section.word:
+            self.marks[*new, section.word] = self.old_marks[old]
+            return {section.word: value}
         if isinstance(value, dict) and section:
             return self.section(value, section, old, new)
         if isinstance(value, dict):

@@ -11,7 +11,7 @@ import zoneinfo
 from datetime import time
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, SecretStr, ValidationInfo
 from pydantic_core import PydanticCustomError
@@ -20,7 +20,10 @@ from clawbot.config.paths import find_home
 
 
 class SettingsSection(BaseModel):
-    """A mapping of keys in the settings: immutable, without extra keys and implicit type conversions."""
+    """A mapping of keys in the settings: immutable, without extra keys and implicit type conversions. `word` is the key
+    whose value may be written in place of the mapping, "" for none."""
+
+    word: ClassVar[str] = ""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from clawbot.config.errors import ConfigError, ConfigProblem
 from clawbot.config.load import LoadedSettings, load_settings
 from clawbot.config.paths import Paths, find_home, shipped
-from clawbot.config.schema import Settings
+from clawbot.config.schema import DreamSettings, Settings
 from clawbot.text.secrets import redact
 from tests.tables import load_table
 
@@ -109,6 +109,12 @@ def test_a_section_with_nothing_in_it_changes_nothing() -> None:
     assert load("agents:\n  main:\n  defaults:\nhooks:\n").settings == Settings()
 
 
+@pytest.mark.parametrize("written", ["auto", "{mode: auto}"])
+def test_a_word_is_written_for_the_key_that_a_section_is_mostly_about(written: str) -> None:
+    dream = load(f"memory: {{dream: {written}}}").settings.memory.dream
+    assert dream == DreamSettings(mode="auto")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -117,6 +123,7 @@ def test_a_section_with_nothing_in_it_changes_nothing() -> None:
             "1: modxyz: unknown key; expected one of agents, session, hooks, skills, schedule, memory, mcp, tui, "
             "serve, logging",
         ),
+        ("memory: {dream: maybe}", "1: memory.dream.mode: expected 'off', 'propose' or 'auto', found the text 'maybe'"),
         ("model: offline", "1: model: unknown key; did you mean agents.defaults.model?"),
         # The same last name first.
         *(
