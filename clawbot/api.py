@@ -116,6 +116,9 @@ class AgentApi(Protocol):
     def set_mode(self, mode: Mode) -> None:
         """Decide what tools may change, from the next call on."""
 
+    def touch(self) -> None:
+        """The user did something: jobs that wait until nobody uses the program wait on."""
+
     def listen(self, on_event: Emit | None) -> None:
         """Call `on_event` on the loop with events that belong to no submission: a reset by the clock, a renamed note,
         a failed hook. None: stop."""

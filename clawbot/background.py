@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -13,9 +14,11 @@ from typing import Literal
 from clawbot.agent.agent import Agent
 from clawbot.agent.events import Event, MessageFinished, NoteKept, Notice, ToolStarted, TurnEnded
 from clawbot.clock import Clock
+from clawbot.deadline import InterruptedTurnError
 from clawbot.errors import ClawbotError
 from clawbot.guarded import RefusedFileError, read_guarded
 from clawbot.hooks.events import ScheduledJob
+from clawbot.scheduling.idle import ON_BATTERY, Usage, on_battery, wait_reason
 from clawbot.scheduling.jobs import Job
 from clawbot.scheduling.runner import BUSY, FILE_NAME, JobSkippedError, Ran, Schedule, Timer, prompt_of, skip_reason
 from clawbot.sessions.errors import SessionLockedError
@@ -23,6 +26,7 @@ from clawbot.text.interface import _
 
 log = logging.getLogger(__name__)
 
+STOPPED = "a message came"
 _LINE_CHARS = 240  # characters of a job's reply shown in its notice
 Elsewhere = Callable[[Job], Awaitable[str]]
 """Runs a job of another session or agent, and returns the reply."""
@@ -59,8 +63,10 @@ class Background:
         """Do what is due; returns when to check next."""
         # Skip busy sessions: a turn may wait for the user for hours, and jobs of other sessions must not wait for it.
         moments = [await self._check_clock(agent) for agent in list(self.agents) if not agent.status.busy]
-        for ran in await self._schedule.run_due(self._run, self._clock.now()):
+        for ran in await self._schedule.run_due(self._run, self._clock.now(), self._waits):
             self._report(ran)
+        for agent in [agent for agent in self.agents if not agent.status.busy]:
+            await agent.idle.remind()
         for text in self._schedule.ledger.take_notices():
             self._report_once(text)
         moments.append(await asyncio.to_thread(self._schedule.next_moment, self._clock.now()))
@@ -77,6 +83,12 @@ class Background:
             )
             return None
 
+    async def _waits(self, job: Job) -> str:
+        """Return why `job` does not run yet, which waits until nobody uses the open sessions."""
+        busy = any(agent.status.busy for agent in self.agents)
+        usage = Usage(busy, min((agent.idle.quiet for agent in self.agents), default=0.0))
+        return wait_reason(job.idle, usage) or (ON_BATTERY if await on_battery() else "")
+
     async def _run(self, job: Job) -> str:
         if job.kind == "reset" and job.agent_id == self._agent_id:
             # `_check_clock` has already done it for the open sessions.
@@ -92,14 +104,17 @@ class Background:
             raise JobSkippedError(str(error), postponed=True) from error
 
     def _open_in(self, job: Job) -> Agent | None:
-        """The agent whose open session `job` belongs to."""
+        """The agent whose open session `job` belongs to; that of a command may be any."""
         own = self.agents if job.agent_id == self._agent_id else []
-        return next((agent for agent in own if agent.conversation.session.record.key == job.session_key), None)
+        fits = (job.kind == "command" or each.conversation.session.record.key == job.session_key for each in own)
+        return next(itertools.compress(own, fits), None)
 
     def _report(self, ran: Ran) -> None:
         job = ran.job
         if ran.status == "failed":
             self._notify("warning", _("The job {name} failed: {error}").format(name=job.name, error=ran.error))
+        elif ran.reply and job.kind == "command":
+            self._notify("info", ran.reply)
         elif ran.reply and self._open_in(job) is None:
             reply = " ".join(ran.reply.split())
             cut = reply if len(reply) <= _LINE_CHARS else f"{reply[:_LINE_CHARS].rstrip()}…"
@@ -123,7 +138,7 @@ class Background:
 async def run_here(agent: Agent, job: Job) -> str:
     """Run `job` in the open session and return the reply ("" if silent).
 
-    Raises JobSkippedError when a heartbeat has nothing to do, ClawbotError when the turn fails.
+    Raises JobSkippedError when a heartbeat has nothing to do or a message stops a command, ClawbotError on failure.
     """
     match job.kind:
         case "reset":
@@ -134,6 +149,11 @@ async def run_here(agent: Agent, job: Job) -> str:
             return ""
         case "heartbeat":
             await check_heartbeat(agent.deps.workspace, busy=agent.status.busy)
+        case "command":
+            try:
+                return await agent.idle.run(job.command)
+            except InterruptedTurnError as error:
+                raise JobSkippedError(STOPPED, postponed=True) from error
     return await take_turn(agent, prompt_of(job, agent.deps.clock.now()))
 
 
@@ -183,5 +203,5 @@ def _heartbeat_file(workspace: Path) -> str | None:
 
 
 def jobs_for(jobs: Sequence[Job], agent_id: str) -> list[Job]:
-    """The jobs that an open chat of `agent_id` runs: all except the session resets of other agents."""
-    return [job for job in jobs if job.kind != "reset" or job.agent_id == agent_id]
+    """The jobs that an open chat of `agent_id` runs: all except the session resets and commands of other agents."""
+    return [job for job in jobs if job.kind not in ("reset", "command") or job.agent_id == agent_id]

@@ -14,6 +14,7 @@ import pytest
 from clawbot.agent.events import Event, Notice
 from clawbot.background import Background, jobs_for
 from clawbot.config.schema import Settings
+from clawbot.deadline import InterruptedTurnError
 from clawbot.errors import ClawbotError
 from clawbot.scheduling.jobs import Job, jobs_of
 from clawbot.scheduling.ledger import Ledger
@@ -22,6 +23,25 @@ from clawbot.sessions.errors import SessionLockedError
 from tests.scheduling.jobs import SetClock, at, job
 
 EIGHT = at("2026-11-21T08:00")
+
+
+class Idle:
+    """What commands do for the schedule in a session that nobody uses."""
+
+    def __init__(self) -> None:
+        self.quiet = 0.0
+        self.reminded = 0
+        self.reply: str | Exception = ""
+        self.ran: list[str] = []
+
+    async def run(self, name: str) -> str:
+        self.ran.append(name)
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        return self.reply
+
+    async def remind(self) -> None:
+        self.reminded += 1
 
 
 class Chat:
@@ -34,6 +54,7 @@ class Chat:
         record = SimpleNamespace(key="agent:main:main")
         self.conversation = SimpleNamespace(session=SimpleNamespace(record=record))
         self.looks = 0
+        self.idle = Idle()
 
         self.failure: Exception | None = None
         self.looked = asyncio.Event()
@@ -161,7 +182,67 @@ async def test_what_the_ledger_survives_is_told_once_and_not_collected(tmp_path:
 
 def test_an_open_chat_leaves_the_resets_of_other_agents_to_them() -> None:
     jobs = jobs_of(Settings.model_validate({"agents": {"work": {}}}))
-    assert {(each.agent_id, each.name) for each in jobs_for(jobs, "main")} == {("main", "reset"), ("main", "heartbeat")}
+    own = {("main", "reset"), ("main", "memory.dream"), ("main", "heartbeat")}
+    assert {(each.agent_id, each.name) for each in jobs_for(jobs, "main")} == own
+
+
+def dreams(tmp_path: Path, **changes: Any) -> Stage:
+    async def never(wanted: Job) -> str:
+        raise AssertionError(wanted.name)
+
+    values = {"kind": "command", "command": "dream", "idle": 600.0, "session_key": "agent:main:other"} | changes
+    return Stage(tmp_path, never, job("0 8 * * *", "memory.dream", **values))
+
+
+async def test_a_command_of_the_schedule_waits_until_nobody_uses_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_battery = True
+
+    async def battery() -> bool:
+        return on_battery
+
+    monkeypatch.setattr("clawbot.background.on_battery", battery)
+    stage = dreams(tmp_path)
+    idle = stage.chat.idle
+    idle.reply = "3 proposals"
+    await stage.look_after(24 * 60)
+    idle.quiet, stage.chat.status.busy = 700.0, True
+    await stage.look_after(1)
+    stage.chat.status.busy = False
+    await stage.look_after(1)
+    assert (idle.ran, stage.lines) == ([], [])
+    on_battery = False
+    await stage.look_after(1)
+    await stage.look_after(1)
+    assert (idle.ran, stage.lines) == (["dream"], ["3 proposals"])
+    await stage.look_after(24 * 60)
+    assert idle.ran == ["dream", "dream"]
+
+
+async def test_a_command_that_a_message_stops_comes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def battery() -> bool:
+        return False
+
+    monkeypatch.setattr("clawbot.background.on_battery", battery)
+    stage = dreams(tmp_path)
+    idle = stage.chat.idle
+    idle.quiet, idle.reply = 700.0, InterruptedTurnError()
+    await stage.look_after(24 * 60)
+    idle.reply = ""
+    await stage.look_after(1)
+    await stage.look_after(1)
+    assert (idle.ran, stage.lines) == (["dream", "dream"], [])
+
+
+async def test_reminders_come_while_no_turn_runs(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, reports)
+    stage.chat.status.busy = True
+    await stage.look_after(1)
+    assert stage.chat.idle.reminded == 0
+    stage.chat.status.busy = False
+    await stage.look_after(1)
+    assert stage.chat.idle.reminded == 1
 
 
 @pytest.mark.parametrize("busy", [True, False])

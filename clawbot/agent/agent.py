@@ -30,7 +30,7 @@ from clawbot.agent.events import (
     warning,
 )
 from clawbot.agent.hooks import SessionHooks
-from clawbot.agent.idle_requests import ReadAhead, Titles
+from clawbot.agent.idle_requests import IdleWork, ReadAhead, Titles
 from clawbot.agent.slash import LITERAL, RESETS, ParsedCommand, ShellCommand, parse_command, parse_shell, without_escape
 from clawbot.agent.status import RuntimeStatus
 from clawbot.agent.submissions import Outbox, Submissions, failure
@@ -86,6 +86,8 @@ class Agent:
         self.on_event: Emit | None = None
         self._notes = 0
         self._pending: list[Notice] = []
+        self.idle = IdleWork(self)
+        self.touch = self.idle.touch
 
     # -- what front ends call -------------------------------------------------------------------------------------
 
@@ -279,6 +281,7 @@ class Agent:
         write what is pending, and release the session and the model. The `last` session also stops the hooks."""
         self._closing = True
         self.interrupt()
+        self.idle.stop()
         self._ahead.stop()
         await self.titles.close()
         async with self.exclusive():
@@ -334,6 +337,7 @@ class Agent:
         """Run a command or a turn; any failure becomes the last event. What was not sent because the program ends, or
         because its reader went, remains in the outbox; every other end was reported to the user."""
         ended = TurnEnded(status="done")
+        self.idle.stop(scope.origin)
         try:
             if self._closing:
                 raise ClawbotError(_("The conversation was closed before this was taken up."), hint=_("Send it again."))

@@ -7,33 +7,28 @@ import asyncio
 import functools
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 from msgspec import Struct
 
-from clawbot.agent.conversation import Conversation
-from clawbot.agent.deps import AgentDeps
+from clawbot.agent.command_hosts import AgentHost
+from clawbot.agent.command_hosts import CommandHost as CommandHost
 from clawbot.agent.events import (
     ALREADY_COMPACTED,
     NOTHING_TO_COMPACT,
     CommandOutput,
-    CompactionFinished,
     Event,
     ModelChanged,
     ResetReason,
-    SessionChanged,
 )
-from clawbot.agent.hooks import SessionHooks
 from clawbot.agent.intents import SessionIntents
 from clawbot.agent.memory_commands import forget_words, search_memory, undo_change
 from clawbot.agent.prompt_builder import ATTACHED_SHARE, called
 from clawbot.agent.slash import COMMANDS, CommandInfo, ParsedCommand, nearest_command, parse_command
 from clawbot.agent.status import (
-    RuntimeStatus,
     hooks_text,
     mcp_lines,
     mode_text,
@@ -42,13 +37,11 @@ from clawbot.agent.status import (
     skills_text,
     status_data,
 )
-from clawbot.agent.submissions import Outbox
 from clawbot.config.schema_agent import MODES
-from clawbot.context.report import ContextReport, render_report
+from clawbot.context.report import render_report
 from clawbot.entry_points import BrokenExtension, Extension, installed
 from clawbot.errors import ClawbotError
-from clawbot.llm.protocol import ModelInfo
-from clawbot.messages import ToolSpec, UserBlock
+from clawbot.messages import UserBlock
 from clawbot.sessions.summary import ended_words
 from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.numbers import whole_number
@@ -57,45 +50,6 @@ from clawbot.text.sanitize import clean_line
 log = logging.getLogger(__name__)
 
 GROUP = "clawbot.commands"
-
-
-class CommandHost(Protocol):
-    """What a command may ask of the conversation. It runs between turns."""
-
-    @property
-    def status(self) -> RuntimeStatus:
-        """The state of the conversation."""
-
-    @property
-    def tool_specs(self) -> Sequence[ToolSpec]:
-        """The tools that the model may call."""
-
-    async def reset(self, reason: ResetReason, text: str = "") -> SessionChanged:
-        """Go on in a fresh session under the same key; `text` is the user's first message in it."""
-
-    async def fork(self, title: str = "", at: str = "") -> tuple[SessionChanged, str]:
-        """Go on in a new session that begins with the messages of this one, which is unchanged."""
-
-    async def compact(self, focus: str) -> CompactionFinished:
-        """Summarise the earlier turns now."""
-
-    async def context_report(self) -> ContextReport:
-        """Where the tokens of the window go."""
-
-    async def set_model(self, ref: str) -> ModelInfo:
-        """Answer with another model from now on."""
-
-    async def export(self, form: str, path: Path | None, *, with_secrets: bool = False) -> Path:
-        """Write the conversation to a file and return its path."""
-
-
-class AgentHost(CommandHost, Protocol):
-    """What the commands of clawbot itself use besides."""
-
-    deps: AgentDeps
-    conversation: Conversation
-    hooks: SessionHooks
-    outbox: Outbox
 
 
 class CommandResult(Struct, frozen=True):
@@ -108,13 +62,18 @@ class CommandResult(Struct, frozen=True):
 
 
 CommandFunction = Callable[[AgentHost, str], Awaitable[CommandResult]]
+HostFunction = Callable[[AgentHost], Awaitable[str]]
+"""Returns a line for the user, "" for none."""
 
 
 class Command(Struct, frozen=True):
-    """A command that can be run: `run` gets the host and what follows the name."""
+    """A command that can be run: `run` gets the host and what follows the name. `scheduled` is its work for a job of
+    the schedule, `remind` what it reports when a session begins, if anything."""
 
     info: CommandInfo
     run: CommandFunction
+    scheduled: HostFunction | None = None
+    remind: HostFunction | None = None
 
 
 class CommandSet(Struct, frozen=True):
@@ -172,8 +131,9 @@ def join_commands(extensions: Iterable[Extension]) -> CommandSet:
 
 
 def _packaged(point: EntryPoint) -> Command:
-    """The command that `point` names: an object with `name`, `help` and an async `run`, and `arguments` if it takes
-    any. Raises ValueError, TypeError, AttributeError, and whatever its package raises."""
+    """The command that `point` names: an object with `name`, `help` and an async `run`; `arguments`, and an async
+    `scheduled` and `remind`, if it has them. Raises ValueError, TypeError, AttributeError, and what its package raises.
+    """
     offered = point.load()
     name = f"/{offered.name.removeprefix('/')}"
     parsed = parse_command(name)
@@ -192,7 +152,8 @@ def _packaged(point: EntryPoint) -> Command:
             raise ClawbotError(f"{name} failed: {type(error).__name__}: {error}") from error
         return done if isinstance(done, CommandResult) else _output(name, str(done))
 
-    return Command(CommandInfo(name, clean_line(getattr(offered, "arguments", "")), clean_line(offered.help)), run)
+    info = CommandInfo(name, clean_line(getattr(offered, "arguments", "")), clean_line(offered.help))
+    return Command(info, run, getattr(offered, "scheduled", None), getattr(offered, "remind", None))
 
 
 async def run_command(parsed: ParsedCommand, host: AgentHost) -> CommandResult:

@@ -1,5 +1,5 @@
-"""Requests to the model that nobody waits for: the title of a session, and the beginning of the next request, which a
-model of this machine reads while the user types. A turn, a `/new` and the end of the program stop them.
+"""What nobody waits for: the title of a session; the beginning of the next request, which a model of this machine reads
+while the user types; and the work of commands for the schedule. A turn and the end of the program stop it.
 
 For a title, the model that answers is asked once, after the first exchange that is about something. What fails or is no
 title is tried again after a later turn, a few times; until then the first words of the session are its title.
@@ -15,9 +15,11 @@ from contextlib import AbstractAsyncContextManager, aclosing
 
 from msgspec import structs
 
+from clawbot.agent.command_hosts import AgentHost
+from clawbot.agent.commands import Command, installed_commands
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import Emit, PromptRead, Scope, SessionTitled
+from clawbot.agent.events import Emit, Notice, Origin, PromptRead, Scope, SessionTitled
 from clawbot.agent.preparation import wait_ready
 from clawbot.agent.request_builder import RequestBuilder
 from clawbot.agent.turn import progress_of
@@ -180,3 +182,56 @@ class ReadAhead:
                         show(progress_of(part))
         except Exception:
             log.info("the prompt was not read ahead", exc_info=True)
+
+
+class IdleWork:
+    """What commands do for the schedule in the session of `host`, and report when one begins there."""
+
+    def __init__(self, host: AgentHost) -> None:
+        self._host = host
+        self._clock = host.deps.clock
+        self._used_at = self._clock.monotonic()
+        self._cancel = Cancellation()
+        self._reminded = ""  # the session that began last
+
+    def touch(self) -> None:
+        """See AgentApi."""
+        self._used_at = self._clock.monotonic()
+
+    @property
+    def quiet(self) -> float:
+        """The seconds since the user last did something."""
+        return self._clock.monotonic() - self._used_at
+
+    def stop(self, origin: Origin = "user") -> None:
+        """Leave what is being done when the user sends something, rather than the schedule."""
+        if origin == "user":
+            self.touch()
+            self._cancel.request()
+
+    async def run(self, name: str) -> str:
+        """Do what the command `name` does for the schedule; returns a line for the user, "" for none. Raises
+        InterruptedTurnError when it is stopped, ClawbotError if it does nothing, and what the command raises."""
+        found = (await asyncio.to_thread(installed_commands)).commands.get(name)
+        if found is None or found.scheduled is None:
+            raise ClawbotError(f"No installed package has the command /{name} for the schedule.")
+        cancel = self._cancel = Cancellation()
+        return await cancel.run(functools.partial(found.scheduled, self._host))
+
+    async def remind(self) -> None:
+        """Show what commands have to report when a session begins, once for each, if a user is there."""
+        session = self._host.conversation.session_id
+        if session != self._reminded and self._host.deps.front.approvals:
+            self._reminded = session
+            for command in (await asyncio.to_thread(installed_commands)).commands.values():
+                await self._remind_of(command)
+
+    async def _remind_of(self, command: Command) -> None:
+        """Show what `command` has to report. What fails is logged: nobody asked for it."""
+        try:
+            text = await command.remind(self._host) if command.remind is not None else ""
+        except Exception:
+            log.exception("what %s has to report is not known", command.info.name)
+        else:
+            if text:
+                self._host.notify(Notice(level="info", text=text))

@@ -24,6 +24,7 @@ from clawbot.config.paths import MAIN_AGENT, Paths, find_home
 from clawbot.config.schema import Settings
 from clawbot.errors import ClawbotError
 from clawbot.runtime import Runtime, RuntimeOptions
+from clawbot.scheduling.idle import ON_BATTERY, on_battery
 from clawbot.scheduling.jobs import Job, Pause, change_jobs, jobs_from, jobs_of, read_jobs
 from clawbot.scheduling.ledger import Ledger, Record
 from clawbot.scheduling.runner import NOTHING_OVER, JobSkippedError, JobState, Ran, RunJob, Schedule
@@ -51,9 +52,9 @@ def command() -> None:
 def list_jobs(agent_id: str | None, file: Path | None, as_json: bool) -> None:
     """List the jobs with their next due time and last run.
 
-    With --json: an array of objects with name, agent, kind (prompt, event, heartbeat, reset), when, zone (null: the
-    machine's), session, enabled, catchUp, nextDue (ISO 8601 or null) and last (null, or due, started, status, error,
-    durationMs).
+    With --json: an array of objects with name, agent, kind (prompt, event, heartbeat, reset, command), when, zone
+    (null: the machine's), session, enabled, catchUp, nextDue (ISO 8601 or null) and last (null, or due, started,
+    status, error, durationMs).
     """
     states = _schedule(file, agent_id).states(SystemClock().now())
     answer(as_json, [_plain_state(state) for state in states], fitted(map(_row, states), sys.maxsize, 0))
@@ -171,7 +172,7 @@ async def _run(schedule: Schedule, job: Job | None, runner: RunJob) -> list[Ran]
     if task is not None:
         on_interruption(task.cancel)
     now = SystemClock().now()
-    return [await schedule.run_now(job, runner, now)] if job else await schedule.run_due(runner, now)
+    return [await schedule.run_now(job, runner, now)] if job else await schedule.run_due(runner, now, _waits)
 
 
 def _runner(file: Path | None, *, by_hand: bool) -> RunJob:
@@ -198,6 +199,11 @@ def _runner(file: Path | None, *, by_hand: bool) -> RunJob:
             await runtime.close()
 
     return run_job
+
+
+async def _waits(_job: Job) -> str:
+    """Return why a job does not run yet that waits for the machine; one whose session is open is postponed."""
+    return ON_BATTERY if await on_battery() else ""
 
 
 def _print_lines(ran: Sequence[Ran]) -> None:

@@ -24,7 +24,9 @@ from clawbot.config.schema_schedule import HEARTBEAT, RESET, HeartbeatSettings, 
 from clawbot.config.values import format_duration
 from clawbot.text.interface import _
 
-Kind = Literal["prompt", "event", "heartbeat", "reset"]
+Kind = Literal["prompt", "event", "heartbeat", "reset", "command"]
+DREAM = "memory.dream"
+"""The name of the job of dreams, which no job of the user can have; and the setting that decides on it."""
 
 
 class CronTime(Struct, frozen=True, tag="cron"):
@@ -82,8 +84,9 @@ class Hours(Struct, frozen=True):
 class Job(Struct, frozen=True, kw_only=True):
     """A scheduled job of the agent `agent_id`.
 
-    `prompt` is sent to the model ("" for the default heartbeat), `event` to the hooks. `session_key` is the session of
-    its turn. `zone` is the IANA zone of its times, None for the machine's.
+    `prompt` is sent to the model ("" for the default heartbeat), `event` to the hooks; `command` is the slash command
+    whose work for the schedule is done. `session_key` is the session of its turn. `zone` is the IANA zone of its times,
+    None for the machine's. With `idle`, it waits until nobody has used the program for so many seconds.
     """
 
     name: str
@@ -93,6 +96,8 @@ class Job(Struct, frozen=True, kw_only=True):
     session_key: str
     prompt: str = ""
     event: str = ""
+    command: str = ""
+    idle: float = 0.0
     catch_up: Literal["once", "skip"] = "once"
     enabled: bool = True
     hours: Hours | None = None
@@ -111,12 +116,12 @@ class Job(Struct, frozen=True, kw_only=True):
 
 
 def jobs_of(settings: Settings) -> list[Job]:
-    """Return all jobs of the schedule, including disabled ones: the resets, the heartbeat, then the user's.
+    """Return all jobs of the schedule, including disabled ones: the resets, the dreams, the heartbeat, then the user's.
 
     Raises ConfigError for an unknown agent.
     """
-    resets = [_reset(settings, agent_id) for agent_id in settings.agent_ids]
-    return resets + [_job(settings, name, job) for name, job in settings.schedule.all_jobs.items()]
+    shipped = [make(settings, agent_id) for make in (_reset, _dream) for agent_id in settings.agent_ids]
+    return shipped + [_job(settings, name, job) for name, job in settings.schedule.all_jobs.items()]
 
 
 def _job(settings: Settings, name: str, entry: JobSettings | HeartbeatSettings) -> Job:
@@ -146,8 +151,7 @@ def _when(entry: JobSettings | HeartbeatSettings) -> CronTime | Every | Once:
 def _reset(settings: Settings, agent_id: str) -> Job:
     """Return the reset of an agent's main session. The sessions package decides when a session ends."""
     reset = settings.session.reset_of("direct")
-    hour, _, minute = reset.at.partition(":")
-    daily = f"{int(minute)} {int(hour)} * * *"
+    daily = _daily(reset.at)
     return Job(
         name=RESET,
         agent_id=agent_id,
@@ -157,6 +161,28 @@ def _reset(settings: Settings, agent_id: str) -> Job:
         enabled=reset.mode != "none",
         zone=settings.agent(agent_id).timezone,
     )
+
+
+def _dream(settings: Settings, agent_id: str) -> Job:
+    """Return the job of an agent's dreams."""
+    dream = settings.memory.dream
+    return Job(
+        name=DREAM,
+        agent_id=agent_id,
+        kind="command",
+        when=CronTime(_daily(dream.at)),
+        session_key=f"agent:{agent_id}:main",
+        command="dream",
+        idle=dream.idle,
+        enabled=dream.mode != "off",
+        zone=settings.agent(agent_id).timezone,
+    )
+
+
+def _daily(at: str) -> str:
+    """Return the cron expression of the time of the day `at`, as HH:MM."""
+    hour, _, minute = at.partition(":")
+    return f"{int(minute)} {int(hour)} * * *"
 
 
 def _clock(minute: int) -> str:

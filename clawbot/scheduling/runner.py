@@ -134,6 +134,10 @@ RunJob = Callable[[Job], Awaitable[str]]
 nothing to do."""
 
 
+WaitReason = Callable[[Job], Awaitable[str]]
+"""Returns why a job with `idle` does not run yet, "" if it may."""
+
+
 class JobSkippedError(Exception):
     """A job was skipped. `postponed`: its time remains due, and the next check tries again."""
 
@@ -205,11 +209,13 @@ class Schedule:
         due = due_moment(job, as_armed, now) if has_work and not isinstance(job.when, Pause) else None
         return JobState(job, record, due or next_moment(job, as_armed, now), is_due=due is not None)
 
-    async def run_due(self, run: RunJob, now: datetime) -> list[Ran]:
+    async def run_due(self, run: RunJob, now: datetime, waits: WaitReason | None = None) -> list[Ran]:
         """Run the due jobs one after the other; a failure does not stop the others. Jobs claimed by another process are
-        left out."""
+        left out. Those that wait until nobody uses the program remain due as long as `waits` has a reason."""
         ran, now = [], now.astimezone(UTC)
         for due in await asyncio.to_thread(self.due, now):
+            if due.job.idle and (waits is None or await waits(due.job)):
+                continue
             record = (await asyncio.to_thread(self.ledger.read)).get(due.job.key)
             if record is not None and await asyncio.to_thread(self.ledger.claim, due.job, due.moment, now):
                 ran.append(await self._run(due.job, run, (due.moment, now, record)))

@@ -16,9 +16,12 @@ def jobs(**settings: Any) -> dict[str, Job]:
 
 
 def test_the_shipped_jobs() -> None:
-    reset, beat = jobs_of(Settings())
+    reset, dream, beat = jobs_of(Settings())
     assert (reset.name, reset.kind, reset.when, reset.session_key, reset.enabled) == (
         "reset", "reset", CronTime("0 4 * * *"), "agent:main:main", True
+    )  # fmt: skip
+    assert (dream.name, dream.kind, dream.when, dream.command, dream.idle, dream.enabled) == (
+        "memory.dream", "command", CronTime("30 4 * * *"), "dream", 600.0, True
     )  # fmt: skip
     assert (beat.kind, beat.when, beat.session_key, beat.enabled, beat.catch_up) == (
         "heartbeat", Every(1800), "agent:main:cron:heartbeat", False, "skip"
@@ -67,6 +70,11 @@ def test_each_agent_has_its_reset() -> None:
 def test_when_sessions_end_is_when_the_reset_is(reset: dict[str, Any], timing: str) -> None:
     found = jobs(session={"reset": reset})["main/reset"]
     assert (found.timing, found.enabled) == (timing, True)
+
+
+@pytest.mark.parametrize(("mode", "enabled"), [("off", False), ("propose", True), ("auto", True)])
+def test_dreams_are_off_where_their_mode_is(mode: str, enabled: bool) -> None:
+    assert jobs(memory={"dream": {"mode": mode}})["main/memory.dream"].enabled is enabled
 
 
 def test_where_sessions_never_end_the_reset_is_off() -> None:

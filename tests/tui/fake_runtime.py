@@ -426,6 +426,7 @@ class FakeRuntime:
         self.forked: list[str] = []
         self.runs_shell = False
         self.warmed = 0
+        self.touched = 0
         self.ahead: list[Event | Hold] = []  # what `read_ahead` does
         self.memories: dict[str, SearchResult] = {}  # what a search for each query finds
         self.searches: list[str] = []
@@ -597,6 +598,9 @@ class FakeRuntime:
 
     async def warm(self) -> None:
         self.warmed += 1
+
+    def touch(self) -> None:
+        self.touched += 1
 
     async def read_ahead(self, show: Callable[[Event], None]) -> None:
         for step in self.ahead:
