@@ -25,6 +25,7 @@ GROUPS = (
     "clawbot.rankings",
     "clawbot.rerankers",
     "clawbot.commands",
+    "clawbot.screens",
     "clawbot.compactions",
 )
 _logger = logging.getLogger(__name__)

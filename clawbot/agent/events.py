@@ -280,11 +280,13 @@ class SubagentStep(_Event, frozen=True, tag="subagent_step"):
 
 
 class CommandOutput(_Event, frozen=True, tag="command_output"):
-    """The output of a slash command, as Markdown. `data` is the same for programs."""
+    """The output of a slash command, as Markdown. `data` is the same for programs. `screen` is that of an installed
+    package (entry points `clawbot.screens`) which shows it in place of the text, "" for none."""
 
     command: str
     text: str
     data: Any = None
+    screen: str = ""
 
 
 class SessionChanged(_Event, frozen=True, tag="session_changed"):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual import on, work
 from textual.driver import Driver
-from textual.events import Event, Key, Paste
+from textual.events import Event, InputEvent, Key, Paste
 from textual.message_pump import MessagePump
 from textual.screen import Screen
 
@@ -56,6 +56,8 @@ class KeysInOrder(ScreensApp):
 
     async def on_event(self, event: Event) -> None:
         """Take what was typed in its order; Textual would run a binding after the letters that follow it."""
+        if isinstance(event, InputEvent | Paste) and self.runtime is not None:
+            self.runtime.agent.touch()
         if isinstance(event, Key | Paste) and not event.is_forwarded:
             self._typed.append(event)
             await self._take_typed()
@@ -140,6 +142,7 @@ class ClawbotApp(KeysInOrder):
         self.chat = ChatScreen(self.clock, Attention(self._write_sequence, os.environ, lambda: self.app_focus))
         self.agents = AgentSwitch(open_runtime, self.chat.turns)
         self.chat.skip_closing = self.agents.skip
+        self.chat.opens = self.open_output
         self._last_interrupt = float("-inf")
         self._last_escape = float("-inf")  # with nothing to stop
         self.theme = theme_name(theme, self.available_themes)

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from textual import on, work
 from textual.screen import Screen
 
+from clawbot.agent.events import CommandOutput, Notice
 from clawbot.clock import Clock
+from clawbot.entry_points import BrokenExtension, find
 from clawbot.errors import ClawbotError
 from clawbot.text.interface import _
 from clawbot.text.numbers import whole_number
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from clawbot.tui.screens.passages import SessionTarget
     from clawbot.tui.turns import Turns
 
+
+SCREENS = "clawbot.screens"
+"""The entry point group of screens: each is made with the runtime and the `clock`."""
 
 log = logging.getLogger(__name__)
 
@@ -192,6 +197,26 @@ class ScreensApp(ThemedApp):
         from clawbot.tui.screens.hooks import HooksScreen
 
         await self.shown(lambda runtime: HooksScreen(runtime, clock=self.clock))
+
+    def open_output(self, output: CommandOutput) -> bool:
+        """Show `output` on its screen, unless something else has the keys: then return False."""
+        chat = self.chat
+        is_free = chat.is_current and chat.composer.is_empty and chat.approval.request is None
+        if is_free and not chat.search.is_open:
+            self._show_packaged(output)
+            return True
+        return False
+
+    @work
+    async def _show_packaged(self, output: CommandOutput) -> None:
+        """Show `output` on the screen of a package, which dismisses with a line for the conversation, or None. One that
+        can't be used leaves the text."""
+        made = await asyncio.to_thread(lambda: find(SCREENS, output.screen).load())
+        if isinstance(made, BrokenExtension):
+            self.notify(made.problem, severity="error")
+            self.chat.writer.output(output.command, output.text)
+        elif text := await self.shown(lambda runtime: made(runtime, clock=self.clock)):
+            self.chat.writer.notice(Notice(level="info", text=text))
 
     @work
     async def action_choose_session(self) -> None:

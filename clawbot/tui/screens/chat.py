@@ -94,6 +94,7 @@ class ChatScreen(Screen[None]):
         self.stashes = False  # a text is being put aside or taken back
         self.recent: list[str] = []  # what was chosen in the palette, the last first
         self.skip_closing: Callable[[], bool] = lambda: False  # ends the wait for an agent that is left
+        self.opens: Callable[[events.CommandOutput], bool] = lambda _: False  # shows an output on its own screen
 
     def compose(self) -> ComposeResult:
         yield HeaderLine()
@@ -219,6 +220,8 @@ class ChatScreen(Screen[None]):
             self.welcome(fresh=isinstance(event, events.SessionChanged) and event.reason.startswith("/"))
 
     def _take(self, event: events.Event) -> None:
+        if isinstance(event, events.CommandOutput) and event.screen and self.opens(event):
+            return
         if isinstance(event, events.TurnStarted):
             self.questions.drop_plan()
             self._turn_began = self.clock.monotonic()
