@@ -18,6 +18,7 @@ from clawbot.agent.slash import COMMANDS
 from clawbot.cli.main import root
 from clawbot.config.keys import ACTIONS, FIXED, KeyMap
 from clawbot.llm.providers import PROVIDERS
+from clawbot.plugins.dreaming.screen import KEYS as REVIEW_KEYS
 from clawbot.tui.screens.common import help_lines
 
 CHECKOUT = Path(__file__).parents[1]
@@ -124,10 +125,16 @@ def providers() -> Iterator[str]:
     return table(("provider", "key", "model of `auto`"), *rows)
 
 
+def review_keys() -> Iterator[str]:
+    """Yield the table of the keys of the review of proposals."""
+    return table(("key", "does"), *((f"`{key.name}`", key.label) for key in REVIEW_KEYS))
+
+
 BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "first-keys": first_keys,
     "all-keys": all_keys,
     "fixed-keys": fixed_keys,
+    "review-keys": review_keys,
     "slash-commands": slash_commands,
     "cli": cli,
     "providers": providers,

@@ -17,12 +17,15 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 import yaml
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from clawbot.config.paths import MAIN_AGENT, Paths
 from clawbot.llm.protocol import ModelInfo
 from clawbot.llm.scripted import ScriptEngine, parse_script
+from clawbot.plugins.dreaming.proposals import Proposal, identified, proposal_store
 from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.testing.fixture import ScriptedModel
 from clawbot.text.interface import InterfaceLanguage, set_language
@@ -149,9 +152,20 @@ class Studio:
             await self._take_at_rest(pilot, scene)
             await pilot.press("escape")
             await _until(pilot, lambda: app.screen is app.chat)
+        await self._review(app, pilot)
         app.action_show_context()
         await _until(pilot, lambda: app.screen is not app.chat)
         await self._take_at_rest(pilot, "context")
+        await pilot.press("escape")
+        await _until(pilot, lambda: app.screen is app.chat)
+
+    async def _review(self, app: ClawbotApp, pilot: Pilot[Any]) -> None:
+        """Proposals of a dream that wait for a decision."""
+        store = proposal_store(Paths(self.home), MAIN_AGENT, StandingClock())
+        store.record(identified(msgspec.convert({"id": "", **each}, Proposal)) for each in self.words["proposals"])
+        app.chat.turns.submit("/dream")
+        await _until(pilot, lambda: app.screen is not app.chat)
+        await self._take_at_rest(pilot, "review")
         await pilot.press("escape")
         await _until(pilot, lambda: app.screen is app.chat)
 

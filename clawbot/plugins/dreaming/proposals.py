@@ -79,21 +79,21 @@ class ProposalStore:
     """The record in `folder`. All calls block, and raise OSError. Processes exclude each other."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
-        self._folder = folder
+        self.folder = folder
         self._clock = clock
 
     @property
     def last(self) -> LastDream:
         """The last dream. A damaged file is one of no dream."""
         try:
-            return msgspec.json.decode(read_plain(self._folder / LAST_NAME, _MAX_BYTES), type=LastDream)
+            return msgspec.json.decode(read_plain(self.folder / LAST_NAME, _MAX_BYTES), type=LastDream)
         except (FileNotFoundError, msgspec.MsgspecError):
             return LastDream()
 
     def end_dream(self, last: LastDream) -> None:
         """Store `last`, after what it proposed was recorded."""
-        ensure_private_dir(self._folder)
-        write_atomic(self._folder / LAST_NAME, msgspec.json.encode(last), mode=PRIVATE_FILE)
+        ensure_private_dir(self.folder)
+        write_atomic(self.folder / LAST_NAME, msgspec.json.encode(last), mode=PRIVATE_FILE)
 
     def pending(self) -> list[Proposal]:
         """Return the proposals that wait for a decision, oldest first; those for "later" behind the others."""
@@ -104,8 +104,8 @@ class ProposalStore:
     def decide(self, ident: str, decision: Decision | Literal["stale"], text: str = "") -> None:
         """Record a decision; `text` is what the user wrote instead. `stale`: what it changes is there no more. Raises
         KeyError for an unknown proposal."""
-        ensure_private_dir(self._folder)
-        with locked(self._folder):
+        ensure_private_dir(self.folder)
+        with locked(self.folder):
             if ident not in self._states():
                 raise KeyError(ident)
             self._append([Step(self._now(), decision, id=ident, text=text)])
@@ -115,8 +115,8 @@ class ProposalStore:
         turned down. With `dry_run` only return them."""
         if dry_run:
             return self._new(proposals)
-        ensure_private_dir(self._folder)
-        with locked(self._folder):
+        ensure_private_dir(self.folder)
+        with locked(self.folder):
             found = self._new(proposals)
             self._append([Step(self._now(), "proposed", proposal=each) for each in found])
         return found
@@ -133,7 +133,7 @@ class ProposalStore:
     def _states(self) -> dict[str, tuple[Proposal, State]]:
         """Return each proposal and its last state, by id. A truncated line, which a kill leaves, is skipped."""
         try:
-            lines = read_plain(self._folder / FILE_NAME, _MAX_BYTES).split(b"\n")
+            lines = read_plain(self.folder / FILE_NAME, _MAX_BYTES).split(b"\n")
         except FileNotFoundError:
             return {}
         found: dict[str, tuple[Proposal, State]] = {}
@@ -152,7 +152,7 @@ class ProposalStore:
         """Append `steps` in one write, on a line of their own, and wait until they are on disk."""
         if not steps:
             return
-        path = self._folder / FILE_NAME
+        path = self.folder / FILE_NAME
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
         with os.fdopen(handle, "r+b", buffering=0) as stream:
             size = os.fstat(handle).st_size

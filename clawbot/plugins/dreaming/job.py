@@ -1,0 +1,100 @@
+"""What `/dream` and the job of the schedule do with dreams."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct, structs
+
+from clawbot.agent.command_hosts import AgentHost
+from clawbot.agent.events import CommandOutput, Notice
+from clawbot.config.paths import Paths
+from clawbot.config.snapshot import quick_settings
+from clawbot.config.values import format_duration
+from clawbot.deadline import deadline
+from clawbot.errors import ClawbotError
+from clawbot.history import History
+from clawbot.plugins.dreaming.applying import Applied
+from clawbot.plugins.dreaming.dream import DreamContext, DreamOutcome, accept, context_of, dream
+from clawbot.plugins.dreaming.listing import lines_of, remarks_of
+from clawbot.plugins.dreaming.proposals import Proposal
+from clawbot.text.interface import _, ngettext
+
+SCREEN = "dream"
+"""The name of the review among the entry points `clawbot.screens`."""
+MAX_LINES = 80
+"""The most lines of proposals that `/dream` prints."""
+_JOB_CHARS = 12
+
+
+class Work(Struct, frozen=True):
+    """What the dreams of an agent work with; `history` records what they write."""
+
+    context: DreamContext
+    history: History
+
+
+def work_of(host: AgentHost) -> Work:
+    """Return what the dreams of the agent of `host` work with. Blocks. Raises ConfigError."""
+    deps = host.deps
+    paths, agent_id = Paths(deps.profile.home), deps.profile.agent_id
+    settings = quick_settings(paths)
+    context = context_of(settings, paths, agent_id, deps.clock, deps.model.chat)
+    context = structs.replace(context, workspace=deps.workspace)
+    return Work(context, History(paths.memory_history(agent_id), deps.workspace, deps.clock, settings.memory.history))
+
+
+async def review(host: AgentHost, argument: str) -> CommandOutput:
+    """Return what waits, after a dream if there is nothing or `argument` is "now"; "apply" writes it. Raises
+    ClawbotError, and OSError."""
+    work = await asyncio.to_thread(work_of, host)
+    waiting = tuple(await asyncio.to_thread(work.context.store.pending))
+    outcome = DreamOutcome((), waiting) if waiting and argument != "now" else await dream(work.context)
+    applied: Sequence[Applied] = ()
+    if argument == "apply":
+        applied = await asyncio.to_thread(accept, work.context, work.history, outcome.pending)
+    shown, remarks = [*lines_of(outcome, applied)][:MAX_LINES], [*remarks_of(outcome, applied)]
+    if shown and not applied:
+        remarks[0] = _("Nothing is written yet. `/dream apply` writes all of it; the chat screen asks one by one.")
+    text = "\n".join(["```", *shown, "```", *remarks] if shown else remarks)
+    data = {"proposals": [msgspec.to_builtins(each) for each in outcome.pending]}
+    screen = SCREEN if outcome.pending and not applied else ""
+    return CommandOutput(command="/dream", text=text, data=data, screen=screen)
+
+
+async def dream_for_schedule(host: AgentHost) -> None:
+    """Dream; in the mode `auto` what is proposed is written, and a line names it. Raises ClawbotError, and OSError."""
+    work = await asyncio.to_thread(work_of, host)
+    limits = work.context.limits
+    try:
+        async with deadline(limits.time_limit):
+            outcome = await dream(work.context)
+    except TimeoutError:
+        text = _("It took longer than {duration} and was stopped; nothing was proposed.")
+        raise ClawbotError(text.format(duration=format_duration(limits.time_limit))) from None
+    if limits.mode == "auto" and outcome.new:
+        # Whoever stops the job now is shown all the same what was written.
+        await asyncio.shield(_write(host, work, outcome.new))
+
+
+async def _write(host: AgentHost, work: Work, proposals: Sequence[Proposal]) -> None:
+    """Write `proposals` and show one line on that."""
+    job = uuid.uuid4().hex[:_JOB_CHARS]
+    done = await asyncio.to_thread(accept, work.context, work.history, proposals, job=job)
+    if text := written_text(done):
+        host.notify(Notice(level="info", text=text))
+
+
+def written_text(done: Sequence[Applied]) -> str:
+    """Return the line on what a dream wrote by itself, "" for nothing."""
+    written = [each for each in done if each.status == "written"]
+    files = _(", ").join(dict.fromkeys(path for each in written for path in each.paths))
+    text = ngettext(
+        "A dream made {n} change in {files}: /undo takes it back.",
+        "A dream made {n} changes in {files}: /undo takes the last one back.",
+        len(written),
+    )
+    return text.format(n=len(written), files=files) if written else ""
