@@ -14,9 +14,11 @@ from pathlib import Path
 
 import click
 
-from clawbot.agent.slash import COMMANDS
+from clawbot.agent.commands import GROUP, CommandSet, join_commands
 from clawbot.cli.main import root
 from clawbot.config.keys import ACTIONS, FIXED, KeyMap
+from clawbot.distribution import DISTRIBUTION
+from clawbot.entry_points import installed
 from clawbot.llm.providers import PROVIDERS
 from clawbot.plugins.dreaming.screen import KEYS as REVIEW_KEYS
 from clawbot.tui.screens.common import help_lines
@@ -75,9 +77,14 @@ def fixed_keys() -> Iterator[str]:
 # -- commands ----------------------------------------------------------------------------------------------------------
 
 
+def shipped_commands() -> CommandSet:
+    """Return the slash commands of the program and its plugins."""
+    return join_commands(each for each in installed(GROUP) if each.distribution == DISTRIBUTION)
+
+
 def slash_commands() -> Iterator[str]:
-    """Yield the table of the slash commands."""
-    rows = ((f"`{info.name} {info.arguments}".rstrip() + "`", info.help) for info in COMMANDS)
+    """Yield the table of the slash commands, those of the shipped plugins last."""
+    rows = ((f"`{info.name} {info.arguments}".rstrip() + "`", info.help) for info in shipped_commands().infos)
     return table(("command", "does"), *rows)
 
 

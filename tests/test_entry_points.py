@@ -30,7 +30,7 @@ def test_extensions_are_listed_by_name_without_an_import(tmp_path: Path, monkeyp
     ]
     assert "acme_list" not in sys.modules
     assert found[0].load() == 7
-    assert installed("clawbot.commands") == []
+    assert installed("clawbot.compactions") == []
     owners = [each.distribution for each in installed("clawbot.memory_backends") if each.name == "qmd"]
     assert owners == ["clawbot-agent", "acme_list"]
 

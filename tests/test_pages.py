@@ -10,7 +10,6 @@ import pytest
 from textual.binding import Binding
 from textual.widgets import TextArea
 
-from clawbot.agent.slash import COMMANDS
 from clawbot.cli.chat import command as chat_command
 from clawbot.cli.importing import PathGroup
 from clawbot.cli.main import root
@@ -153,7 +152,7 @@ def test_a_command_that_does_not_exist_is_found(text: str) -> None:
 
 @pytest.mark.parametrize("page", [page for page in TEXTS if not page.endswith(tuple(f"/{name}.md" for name in OTHERS))])
 def test_every_slash_command_and_key_of_a_page_exists(page: str) -> None:
-    commands = {info.name for info in COMMANDS} | {"/command"}
+    commands = {info.name for info in PAGES.shipped_commands().infos} | {"/command"}
     named = {match[0] for span in spans(TEXTS[page]) if (match := re.match(r"/[a-z]+(?= |$)", span))}
     assert named <= commands
     editing = [key for binding in TextArea.BINDINGS if isinstance(binding, Binding) for key in binding.key.split(",")]

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from clawbot.agent.commands import AgentHost, Command, CommandInfo, CommandResult, CommandSet
+from clawbot.agent.command_hosts import AgentHost
+from clawbot.agent.commands import Command, CommandResult, CommandSet
 from clawbot.agent.events import Notice
 from clawbot.agent.idle_requests import IdleWork
+from clawbot.agent.slash import CommandInfo
 from clawbot.deadline import InterruptedTurnError
 from clawbot.errors import ClawbotError
 from clawbot.runtime import Runtime, RuntimeOptions
