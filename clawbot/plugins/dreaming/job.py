@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import uuid
 from collections.abc import Sequence
 
@@ -65,8 +66,9 @@ async def review(host: AgentHost, argument: str) -> CommandOutput:
     return CommandOutput(command="/dream", text=text, data=data, screen=screen)
 
 
-async def dream_for_schedule(host: AgentHost) -> None:
-    """Dream; in the mode `auto` what is proposed is written, and a line names it. Raises ClawbotError, and OSError."""
+async def dream_for_schedule(host: AgentHost) -> str:
+    """Dream; in the mode `auto` write what is proposed, and return a line that names it. Raises ClawbotError, and
+    OSError."""
     work = await asyncio.to_thread(work_of, host)
     limits = work.context.limits
     try:
@@ -75,17 +77,26 @@ async def dream_for_schedule(host: AgentHost) -> None:
     except TimeoutError:
         text = _("It took longer than {duration} and was stopped; nothing was proposed.")
         raise ClawbotError(text.format(duration=format_duration(limits.time_limit))) from None
-    if limits.mode == "auto" and outcome.new:
+    if limits.mode != "auto" or not outcome.new:
+        return ""
+    writing = asyncio.create_task(_write(work, outcome.new), name="proposals of a dream")
+    try:
+        return await asyncio.shield(writing)
+    except asyncio.CancelledError:
         # Whoever stops the job now is shown all the same what was written.
-        await asyncio.shield(_write(host, work, outcome.new))
+        writing.add_done_callback(functools.partial(_show, host))
+        raise
 
 
-async def _write(host: AgentHost, work: Work, proposals: Sequence[Proposal]) -> None:
-    """Write `proposals` and show one line on that."""
-    job = uuid.uuid4().hex[:_JOB_CHARS]
-    done = await asyncio.to_thread(accept, work.context, work.history, proposals, job=job)
-    if text := written_text(done):
+def _show(host: AgentHost, writing: asyncio.Task[str]) -> None:
+    if text := writing.result():
         host.notify(Notice(level="info", text=text))
+
+
+async def _write(work: Work, proposals: Sequence[Proposal]) -> str:
+    """Write `proposals` and return one line on that."""
+    job = uuid.uuid4().hex[:_JOB_CHARS]
+    return written_text(await asyncio.to_thread(accept, work.context, work.history, proposals, job=job))
 
 
 def written_text(done: Sequence[Applied]) -> str:

@@ -52,7 +52,7 @@ STYLES = {"+": "$foreground on $success 20%", "-": "$foreground on $error 20%"}
 KINDS = {
     "add": N_("add to {file}"),
     "merge": N_("merge in {file}"),
-    "supersede": N_("replace in {file}; the old line remains, with its end"),
+    "supersede": N_("replace in {file}, keep the old line"),
     "move": N_("move from {file} to {target}"),
     "drop": N_("drop from {file}"),
 }
@@ -77,6 +77,7 @@ DONE: dict[Decision, str] = {
     "never": N_("nothing like it is proposed again"),
 }
 WRITTEN = N_("written · /undo takes it back")
+DONE_ALREADY = N_("The files hold this already: to accept it changes nothing.")
 CHANGED = N_("{file} was changed since: this is the diff now")
 
 
@@ -86,6 +87,8 @@ def change_text(shown: ShownProposal, width: int) -> Content:
     if shown.problem:
         problem = _("It can't be written: {problem}.").format(problem=clean_line(shown.problem))
         lines += [Content(), *(Content.styled(row, "$text-warning") for row in _wrapped(problem, width))]
+    elif not shown.diffs:
+        lines += [Content(), *(Content.styled(row, QUIET) for row in _wrapped(_(DONE_ALREADY), width))]
     for diff in shown.diffs:
         title = [Content.styled(clean_line(diff.path), "$text-accent")] if len(shown.diffs) > 1 else []
         lines += [Content(), *title, *(line for row in diff.rows for line in _diff_lines(row, width))]

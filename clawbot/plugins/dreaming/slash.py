@@ -42,12 +42,12 @@ class SlashDream:
         return CommandResult((await review(host, argument),))
 
     async def scheduled(self, host: AgentHost) -> str:
-        """Dream; returns the line on what waits, if none was shown today. Raises ClawbotError, and OSError."""
+        """Dream; returns the line on what was written, else the one on what waits, if none was shown today. Raises
+        ClawbotError, and OSError."""
         await asyncio.to_thread(import_module, _JOB)
         from clawbot.plugins.dreaming.job import dream_for_schedule
 
-        await dream_for_schedule(host)
-        return await self.remind(host)
+        return await dream_for_schedule(host) or await self.remind(host)
 
     async def remind(self, host: AgentHost) -> str:
         """Return the line on what waits, once a day; "" in a conversation that may not know the memory. Raises

@@ -67,7 +67,7 @@ async def test_a_proposal_is_a_diff_with_its_reason_and_its_sources(tmp_path: Pa
     async with reviewing(tmp_path, SUPERSEDE, ADD) as review:
         for line in (
             "Review · 1 of 2",
-            "replace in MEMORY.md; the old line remains, with its end",
+            "replace in MEMORY.md, keep the old line",
             "It moved on 2 October.",
             f"- {PORT}",
             f"+ {MOVED}",
@@ -155,6 +155,14 @@ async def test_a_line_that_is_gone_can_not_be_replaced(tmp_path: Path) -> None:
         assert review.desk.pending == [ADD.id]
         await review.press("escape", lambda: review.is_over)
         assert review.host.result == "1 no longer possible"
+
+
+async def test_what_a_kill_left_undecided_is_found_written(tmp_path: Path) -> None:
+    async with reviewing(tmp_path, ADD, SUPERSEDE, memory=f"{MEMORY}{ADD.text}\n") as review:
+        await review.sees("The files hold this already")
+        await review.press("y", lambda: review.shows(SUPERSEDE))
+        assert review.desk.memory.count(ADD.text) == 1
+        assert review.desk.pending == [SUPERSEDE.id]
 
 
 async def test_all_that_is_left_is_accepted_after_a_question(tmp_path: Path) -> None:
