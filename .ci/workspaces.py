@@ -28,9 +28,10 @@ METHODS = {
 PLAIN = {"create_complete", "ensure_private_dir", "erase", "open", "read_plain", "write_atomic"}
 # Modules that need such calls, each with the calls, "" for all, and what for.
 ALLOWED = {
+    "agent/idle_requests.py": ((".touch",), "no file, the time of the last use"),
     "agent/request_builder.py": ((".touch",), "no file, the time of a prompt"),
     "context/workspace.py": ((".read_bytes",), "the templates, which are shipped"),
-    "forget/forgetting.py": ((".glob",), "the sessions and the index, in the state folder"),
+    "forget/forgetting.py": ((".glob", ".rglob"), "sessions, index and history, in the state folder"),
     "forget/transcripts.py": ((".glob", ".unlink"), "the sessions, in the state folder"),
     "memory/documents/indexed_text.py": ((".glob", ".read_text"), "the templates, which are shipped"),
     "memory/documents/kept_listing.py": ((".read_bytes", "os.open"), "the mounts of the system"),
