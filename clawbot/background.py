@@ -18,7 +18,7 @@ from clawbot.deadline import InterruptedTurnError
 from clawbot.errors import ClawbotError
 from clawbot.guarded import RefusedFileError, read_guarded
 from clawbot.hooks.events import ScheduledJob
-from clawbot.scheduling.idle import ON_BATTERY, Usage, on_battery, wait_reason
+from clawbot.scheduling.idle import on_battery, wait_reason
 from clawbot.scheduling.jobs import Job
 from clawbot.scheduling.runner import BUSY, FILE_NAME, JobSkippedError, Ran, Schedule, Timer, prompt_of, skip_reason
 from clawbot.sessions.errors import SessionLockedError
@@ -63,10 +63,10 @@ class Background:
         """Do what is due; returns when to check next."""
         # Skip busy sessions: a turn may wait for the user for hours, and jobs of other sessions must not wait for it.
         moments = [await self._check_clock(agent) for agent in list(self.agents) if not agent.status.busy]
-        for ran in await self._schedule.run_due(self._run, self._clock.now(), self._waits):
-            self._report(ran)
         for agent in [agent for agent in self.agents if not agent.status.busy]:
             await agent.idle.remind()
+        for ran in await self._schedule.run_due(self._run, self._clock.now(), self._waits):
+            self._report(ran)
         for text in self._schedule.ledger.take_notices():
             self._report_once(text)
         moments.append(await asyncio.to_thread(self._schedule.next_moment, self._clock.now()))
@@ -86,8 +86,8 @@ class Background:
     async def _waits(self, job: Job) -> str:
         """Return why `job` does not run yet, which waits until nobody uses the open sessions."""
         busy = any(agent.status.busy for agent in self.agents)
-        usage = Usage(busy, min((agent.idle.quiet for agent in self.agents), default=0.0))
-        return wait_reason(job.idle, usage) or (ON_BATTERY if await on_battery() else "")
+        quiet = min((agent.idle.quiet for agent in self.agents), default=0.0)
+        return wait_reason(job.idle, busy=busy, quiet=quiet, battery=await on_battery())
 
     async def _run(self, job: Job) -> str:
         if job.kind == "reset" and job.agent_id == self._agent_id:

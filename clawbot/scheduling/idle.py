@@ -9,8 +9,6 @@ from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
-
 SUPPLIES = Path("/sys/class/power_supply")
 IN_USE = "somebody uses the program"
 ON_BATTERY = "the machine is on battery"
@@ -21,17 +19,12 @@ Supply = Mapping[str, str]
 """The attributes of one power supply by name, in small letters; missing ones are left out."""
 
 
-class Usage(Struct, frozen=True):
-    """How the open sessions are used: whether one is `busy`, and the seconds since somebody last typed or sent
-    something in any."""
-
-    busy: bool
-    quiet: float
-
-
-def wait_reason(idle: float, usage: Usage) -> str:
-    """Return why a job that needs `idle` quiet seconds does not run now, "" if it may."""
-    return IN_USE if usage.busy or usage.quiet < idle else ""
+def wait_reason(idle: float, *, busy: bool, quiet: float, battery: bool) -> str:
+    """Return why a job that needs `idle` quiet seconds does not run now, "" if it may. `busy`: a turn runs; `quiet` are
+    the seconds since somebody typed or sent something; `battery`: the machine runs on it."""
+    if busy or quiet < idle:
+        return IN_USE
+    return ON_BATTERY if battery else ""
 
 
 def is_on_battery(supplies: Sequence[Supply]) -> bool:

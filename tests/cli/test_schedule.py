@@ -98,12 +98,13 @@ def test_list_shows_each_job_in_a_row(home: Path) -> None:
     found = [[cell.strip() for cell in row if cell] for row in rows]
     assert [row[:3] for row in found] == [
         ["reset", "main", "0 4 * * *"],
+        ["memory.dream", "main", "30 4 * * *"],
         ["heartbeat", "main", "every 30m"],
         ["ask", "main", "every 1m"],
         ["tell", "main", "0 8 * * *"],
     ]
-    assert found[1][3:] == ["off", "not run yet"]
-    assert found[2][3].startswith("next 20")
+    assert found[2][3:] == ["off", "not run yet"]
+    assert found[3][3].startswith("next 20")
     assert [path.name for path in home.iterdir()] == ["config.yaml"]
 
 
@@ -170,7 +171,7 @@ def test_list_as_json_in_the_users_zone(home: Path, runtime: FakeRuntime) -> Non
     with home.joinpath("config.yaml").open("a") as file:
         file.write("agents: {defaults: {timezone: Asia/Shanghai}}\n")
     invoke("run", "tell")
-    _, _, ask, tell = json.loads(invoke("list", "--json").stdout)
+    _, _, _, ask, tell = json.loads(invoke("list", "--json").stdout)
     assert ask["nextDue"].endswith("+08:00")
     assert (ask["zone"], ask["session"], ask["last"]) == ("Asia/Shanghai", "agent:main:cron:ask", None)
     assert (tell["kind"], tell["enabled"], tell["nextDue"]) == ("event", False, None)
@@ -184,7 +185,7 @@ def test_a_job_by_name_runs_now_though_it_is_off(home: Path, runtime: FakeRuntim
     (options,) = runtime.opened
     assert (options.agent, options.session, options.approvals) == ("main", "agent:main:cron:tell", False)
     assert runtime.closed == 1
-    assert "done" in invoke("list").stdout.splitlines()[3]
+    assert "done" in invoke("list").stdout.splitlines()[4]
 
 
 def test_a_job_by_name_as_json(home: Path, runtime: FakeRuntime) -> None:
@@ -248,7 +249,7 @@ def test_a_ledger_that_can_not_be_read_is_told(home: Path, runtime: FakeRuntime)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["run", "aks"], "There is no job 'aks' (there are: reset, heartbeat, ask, tell)."),
+        (["run", "aks"], "There is no job 'aks' (there are: reset, memory.dream, heartbeat, ask, tell)."),
         (["list", "--agent", "nobody"], "there is no agent 'nobody'"),
         (["list", "--config", "missing.yaml"], "missing.yaml: does not exist"),
     ],
@@ -272,6 +273,7 @@ def test_names_are_completed(home: Path) -> None:
     context = schedule.run.make_context("run", [], resilient_parsing=True)
     assert [item.value for item in job_names(context, schedule.run.params[0], "")] == [
         "reset",
+        "memory.dream",
         "heartbeat",
         "ask",
         "tell",

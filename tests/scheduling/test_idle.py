@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.scheduling.idle import Supply, Usage, is_on_battery, read_supplies, runs_on_battery, wait_reason
+from clawbot.scheduling.idle import Supply, is_on_battery, read_supplies, runs_on_battery, wait_reason
 from tests.tables import load_table
 
 
-@pytest.mark.parametrize(("busy", "quiet", "reason"), load_table(__file__, "a_job_waits"))
-def test_a_job_waits(busy: bool, quiet: float, reason: str) -> None:
-    assert wait_reason(600.0, Usage(busy, quiet)) == reason
+@pytest.mark.parametrize(("busy", "quiet", "battery", "reason"), load_table(__file__, "a_job_waits"))
+def test_a_job_waits(busy: bool, quiet: float, battery: bool, reason: str) -> None:
+    assert wait_reason(600.0, busy=busy, quiet=quiet, battery=battery) == reason
 
 
 @pytest.mark.parametrize(("machine", "supplies", "expected"), load_table(__file__, "linux"))

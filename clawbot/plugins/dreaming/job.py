@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Sequence
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
 from clawbot.agent.command_hosts import AgentHost
 from clawbot.agent.events import CommandOutput, Notice
@@ -31,32 +31,26 @@ MAX_LINES = 80
 _JOB_CHARS = 12
 
 
-class Work(Struct, frozen=True):
-    """What the dreams of an agent work with; `history` records what they write."""
-
-    context: DreamContext
-    history: History
-
-
-def work_of(host: AgentHost) -> Work:
-    """Return what the dreams of the agent of `host` work with. Blocks. Raises ConfigError."""
+def work_of(host: AgentHost) -> tuple[DreamContext, History]:
+    """Return what the dreams of the agent of `host` work with, and what records their changes. Blocks. Raises
+    ConfigError."""
     deps = host.deps
     paths, agent_id = Paths(deps.profile.home), deps.profile.agent_id
     settings = quick_settings(paths)
     context = context_of(settings, paths, agent_id, deps.clock, deps.model.chat)
-    context = structs.replace(context, workspace=deps.workspace)
-    return Work(context, History(paths.memory_history(agent_id), deps.workspace, deps.clock, settings.memory.history))
+    history = History(paths.memory_history(agent_id), deps.workspace, deps.clock, settings.memory.history)
+    return structs.replace(context, workspace=deps.workspace), history
 
 
 async def review(host: AgentHost, argument: str) -> CommandOutput:
     """Return what waits, after a dream if there is nothing or `argument` is "now"; "apply" writes it. Raises
     ClawbotError, and OSError."""
-    work = await asyncio.to_thread(work_of, host)
-    waiting = tuple(await asyncio.to_thread(work.context.store.pending))
-    outcome = DreamOutcome((), waiting) if waiting and argument != "now" else await dream(work.context)
+    context, history = await asyncio.to_thread(work_of, host)
+    waiting = tuple(await asyncio.to_thread(context.store.pending))
+    outcome = DreamOutcome((), waiting) if waiting and argument != "now" else await dream(context)
     applied: Sequence[Applied] = ()
     if argument == "apply":
-        applied = await asyncio.to_thread(accept, work.context, work.history, outcome.pending)
+        applied = await asyncio.to_thread(accept, context, history, outcome.pending)
     shown, remarks = [*lines_of(outcome, applied)][:MAX_LINES], [*remarks_of(outcome, applied)]
     if shown and not applied:
         remarks[0] = _("Nothing is written yet. `/dream apply` writes all of it; the chat screen asks one by one.")
@@ -69,17 +63,17 @@ async def review(host: AgentHost, argument: str) -> CommandOutput:
 async def dream_for_schedule(host: AgentHost) -> str:
     """Dream; in the mode `auto` write what is proposed, and return a line that names it. Raises ClawbotError, and
     OSError."""
-    work = await asyncio.to_thread(work_of, host)
-    limits = work.context.limits
+    context, history = await asyncio.to_thread(work_of, host)
+    limits = context.limits
     try:
         async with deadline(limits.time_limit):
-            outcome = await dream(work.context)
+            outcome = await dream(context)
     except TimeoutError:
         text = _("It took longer than {duration} and was stopped; nothing was proposed.")
         raise ClawbotError(text.format(duration=format_duration(limits.time_limit))) from None
     if limits.mode != "auto" or not outcome.new:
         return ""
-    writing = asyncio.create_task(_write(work, outcome.new), name="proposals of a dream")
+    writing = asyncio.create_task(_write(context, history, outcome.new), name="proposals of a dream")
     try:
         return await asyncio.shield(writing)
     except asyncio.CancelledError:
@@ -93,10 +87,10 @@ def _show(host: AgentHost, writing: asyncio.Task[str]) -> None:
         host.notify(Notice(level="info", text=text))
 
 
-async def _write(work: Work, proposals: Sequence[Proposal]) -> str:
+async def _write(context: DreamContext, history: History, proposals: Sequence[Proposal]) -> str:
     """Write `proposals` and return one line on that."""
     job = uuid.uuid4().hex[:_JOB_CHARS]
-    return written_text(await asyncio.to_thread(accept, work.context, work.history, proposals, job=job))
+    return written_text(await asyncio.to_thread(accept, context, history, proposals, job=job))
 
 
 def written_text(done: Sequence[Applied]) -> str:

@@ -16,7 +16,7 @@ from clawbot.errors import ClawbotError
 from clawbot.history import History
 from clawbot.plugins.dreaming import job, slash
 from clawbot.plugins.dreaming.applying import Applied
-from clawbot.plugins.dreaming.dream import DreamContext, DreamOutcome
+from clawbot.plugins.dreaming.dream import DreamContext, DreamOutcome, accept
 from clawbot.runtime import Runtime, RuntimeOptions
 from tests.clocks import StillClock
 
@@ -163,7 +163,7 @@ async def test_what_was_written_when_a_message_stops_the_job_is_named(
     shown: asyncio.Queue[Event] = asyncio.Queue()
     runtime.agent.listen(shown.put_nowait)
     writing, go_on = asyncio.Event(), asyncio.Event()
-    loop, accept = asyncio.get_running_loop(), job.accept
+    loop = asyncio.get_running_loop()
 
     def slowly(*args: Any, **named: Any) -> list[Applied]:
         loop.call_soon_threadsafe(writing.set)
