@@ -211,11 +211,13 @@ class ScreensApp(ThemedApp):
     async def _show_packaged(self, output: CommandOutput) -> None:
         """Show `output` on the screen of a package, which dismisses with a line for the conversation, or None. One that
         can't be used leaves the text."""
-        made = await asyncio.to_thread(lambda: find(SCREENS, output.screen).load())
+        extension = await asyncio.to_thread(find, SCREENS, output.screen)
+        await asyncio.to_thread(extension.load)  # a thread imports what the next line calls
+        made = extension.use(lambda point: point.load()(self.runtime, clock=self.clock))
         if isinstance(made, BrokenExtension):
             self.notify(made.problem, severity="error")
             self.chat.writer.output(output.command, output.text)
-        elif text := await self.shown(lambda runtime: made(runtime, clock=self.clock)):
+        elif text := await self.shown(lambda _runtime: made):
             self.chat.writer.notice(Notice(level="info", text=text))
 
     @work

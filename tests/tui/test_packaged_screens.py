@@ -34,6 +34,10 @@ class Tide(Screen[str]):
         yield Static("the tide table")
 
 
+def broken(_runtime: Any, *, clock: Clock) -> Screen[str]:
+    raise KeyError("the tide")
+
+
 @pytest.fixture(autouse=True)
 def package(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """A package with the screen `tide`; a test may let it name another object."""
@@ -67,13 +71,17 @@ async def test_who_types_gets_the_text(tmp_path: Path) -> None:
         assert app.screen is app.chat
 
 
-async def test_a_screen_that_can_not_be_used_leaves_the_text(tmp_path: Path, package: Callable[[str], None]) -> None:
-    package("Ebb")
+@pytest.mark.parametrize("name", ["Ebb", "broken"])
+async def test_a_screen_that_can_not_be_used_leaves_the_text(
+    tmp_path: Path, package: Callable[[str], None], name: str
+) -> None:
+    package(name)
     async with chatting(FakeRuntime(tmp_path, turns=[[OUTPUT]])) as (app, pilot):
         await send(app, pilot, "the tide")
         await until(pilot, lambda: "High water at six." in page_text(app))
         await until(
-            pilot, lambda: any("Ebb of the package acme can't be used" in each.message for each in app._notifications)
+            pilot,
+            lambda: any(f"{name} of the package acme can't be used" in each.message for each in app._notifications),
         )
 
 
