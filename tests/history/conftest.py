@@ -32,4 +32,4 @@ def history(tmp_path: Path, files: GuardedFolder, clock: StillClock) -> History:
 
 def opened(folder: Path, clock: StillClock, **limits: int) -> History:
     """The history as another process opens it."""
-    return History(folder / "history", folder / "workspace", clock, HistorySettings(**limits))
+    return History(folder / "history", folder / "workspace", clock, HistorySettings.model_validate(limits))

@@ -15,7 +15,8 @@ from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.tools.folder import WorkspaceFolder
 from tests.agent.fakes import calls, says
 from tests.agent.gate_host import PurposeModel
-from tests.forget.world import World, live, say, world
+from tests.forget.world import World, live, world
+from tests.program import say
 
 __all__ = ["world"]
 

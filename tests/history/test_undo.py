@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from clawbot.tools.folder import WorkspaceFolder
 from tests.history.conftest import NOTE
 
 CASES: list[dict[str, str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["cases"]
-FORMS = {
+FORMS: dict[str, Callable[[str], bytes]] = {
     "utf-8": str.encode,
     "crlf": lambda text: text.replace("\n", "\r\n").encode(),
     "utf-16": lambda text: codecs.BOM_UTF16_LE + text.encode("utf-16-le"),
@@ -114,7 +115,7 @@ def test_what_was_appended_is_taken_back_to_the_byte(history: History, files: Gu
     assert b"n" in (held(files, NOTE) or b"")
     undone = history.undo_last(UNDO)
     assert held(files, NOTE) == (before or None)
-    assert undone.removed is not before
+    assert undone.removed == (not before)
 
 
 def test_an_undo_names_its_problem(history: History, files: GuardedFolder) -> None:
