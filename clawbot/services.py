@@ -176,7 +176,7 @@ class SharedServices:
                 self.memory.start()
                 self.probe_vectors(deep=True)
         if self.options.watch:
-            self._noticer.wake()
+            self._noticer.wake(self.memory.generation if self.memory is not None else 0)
         if self.hooks is not None:
             self.hooks.on_failure = self._hook_failed
             self.hooks.on_load = self._hooks_found
@@ -209,8 +209,8 @@ class SharedServices:
             await self.memories.close()
 
     def _progressed(self, progress: Progress | None) -> None:
-        if progress is None and self.options.watch:
-            self._noticer.wake()
+        if progress is None and self.options.watch and self.memory is not None:
+            self._noticer.wake(self.memory.generation)
         for memory in self.sessions.values():
             memory.progressed(progress)
 

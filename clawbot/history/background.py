@@ -11,15 +11,20 @@ log = logging.getLogger(__name__)
 
 
 class Noticer:
-    """Lets `history` notice changes in a thread. Belongs to the event loop; nothing waits for it but `close`."""
+    """Lets `history` notice changes in a thread. Belongs to the event loop; nothing waits for it but `close`.
+    `generation` is the state of the index when it was woken last."""
 
     def __init__(self, history: History) -> None:
         self._history = history
         self._again = False
         self._task: asyncio.Task[None] | None = None
+        self.generation = -1
 
-    def wake(self) -> None:
-        """Files may have changed: scan them, once more after a scan that is running."""
+    def wake(self, generation: int) -> None:
+        """If the index has changed, files have: scan them, once more after a scan that is running."""
+        if generation == self.generation:
+            return
+        self.generation = generation
         self._again = True
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run(), name="changes of memory files")

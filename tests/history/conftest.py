@@ -30,6 +30,7 @@ def history(tmp_path: Path, files: GuardedFolder, clock: StillClock) -> History:
     return opened(tmp_path, clock)
 
 
-def opened(folder: Path, clock: StillClock, **limits: int) -> History:
+def opened(folder: Path, clock: StillClock, *, max_mb: int = 64, max_days: int = 365) -> History:
     """The history as another process opens it."""
-    return History(folder / "history", folder / "workspace", clock, HistorySettings.model_validate(limits))
+    limits = HistorySettings(max_mb=max_mb, max_days=max_days)
+    return History(folder / "history", folder / "workspace", clock, limits)

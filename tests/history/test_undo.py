@@ -115,7 +115,7 @@ def test_what_was_appended_is_taken_back_to_the_byte(history: History, files: Gu
     assert b"n" in (held(files, NOTE) or b"")
     undone = history.undo_last(UNDO)
     assert held(files, NOTE) == (before or None)
-    assert undone.removed == (not before)
+    assert undone.removed is (not before)
 
 
 def test_an_undo_names_its_problem(history: History, files: GuardedFolder) -> None:
