@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import threading
+from importlib.util import find_spec, module_from_spec
 from typing import TYPE_CHECKING, Any
 
 from clawbot.collector import collecting_later
@@ -43,6 +44,8 @@ COALESCE_SECONDS = 0.015
 """Deltas that come faster than this share a frame: each frame costs the reader, and the screen has 12 a second."""
 ROWS_BYTES = 4 * 1024**2
 """Vectors are sent in blocks of about this size, so that the reader's screen does not wait for the copy of all."""
+UNUSED_PARTS = "openai.resources"
+"""A package whose `__init__` imports 430 modules of OpenAI's SDK, of which a chat needs six."""
 BEAT_SECONDS = 15.0
 """How often the worker reports that a call goes on; more often where a model may be silent for less than twice that."""
 _NICE_WHILE_LOADING = 10
@@ -199,6 +202,7 @@ def _load_in_thread(loaded: asyncio.Future[LiteLLMEngine]) -> None:
             # A quarter of the loading would be the search for garbage among a million live objects, and each later
             # one would hold up the streams for a tenth of a second.
             with collecting_later():
+                defer_package(UNUSED_PARTS)
                 from clawbot.llm.engine import LiteLLMEngine
 
                 engine = LiteLLMEngine()
@@ -220,6 +224,22 @@ def _prepare_environment() -> None:
     folder = vocabulary_folder()
     if folder is not None:
         os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
+
+
+def defer_package(name: str) -> None:
+    """Let the package `name` run when it is asked for a name, so that one module of it can be imported without all."""
+    spec = find_spec(name)
+    if spec is None or spec.loader is None or name in sys.modules:
+        return
+    loader, package = spec.loader, module_from_spec(spec)
+
+    def run(attribute: str) -> Any:
+        vars(package).pop("__getattr__", None)
+        loader.exec_module(package)
+        return getattr(package, attribute)
+
+    sys.modules[name] = package
+    vars(package)["__getattr__"] = run
 
 
 def _loading() -> asyncio.Future[LiteLLMEngine]:
