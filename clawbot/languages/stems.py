@@ -83,6 +83,8 @@ def _without_past(word: str) -> str:
 
 def _replaced(word: str, endings: Mapping[str, str], least: int) -> str:
     """Return `word` with its ending replaced if the rest has at least the measure `least`."""
+    if not word.endswith((*endings,)):
+        return word
     # The longest ending comes first.
     for ending, other in endings.items():
         if word.endswith(ending):
