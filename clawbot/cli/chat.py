@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from clawbot.cli.output import echo, write_nowhere
-from clawbot.config.errors import MAX_BYTES
+from clawbot.config.errors import MAX_BYTES, ConfigError
 from clawbot.config.paths import Paths, find_home
 from clawbot.files import read_plain
 from clawbot.text.interface import _, language_of, set_language
@@ -29,6 +31,7 @@ BROWSER = "textual.drivers.web_driver:WebDriver"
 STARTED_AS = "CLAWBOT_STARTED_AS"
 """What the Makefile sets: there is no `clawbot` on the path of the shell that it goes back to."""
 _HUNG_UP = 128 + 1  # the exit code after SIGHUP
+_MODEL = re.compile(rb"""(?:^|[{,])[ \t]*["']?model["']?[ \t]*:[ \t]*["']?([^\s"',}#]+)""", re.MULTILINE)
 _ONLY_PRINT = ("", "dumb", "unknown")  # terminals that can't draw
 
 
@@ -72,11 +75,13 @@ def command(prompt: str | None, as_json: bool, plain: bool, **chosen: Unpack[Cho
         sys.exit(_open(chosen, plain=plain))
     if not as_json:  # which programs read
         _speak(_early(chosen["config_file"]))
-    from clawbot.cli.one_turn import run_one_turn
-
     text = sys.stdin.buffer.read().decode("utf-8-sig", errors="replace") if prompt == "-" else prompt
     if not text.strip():
         raise click.UsageError("There is nothing to send: the text is empty.")
+    if not text.lstrip().startswith("/"):
+        _begin_client(chosen["model"], chosen["config_file"])
+    from clawbot.cli.one_turn import run_one_turn
+
     sys.exit(asyncio.run(run_one_turn(_load_runtime(chosen)[0].unattended(), text, as_json=as_json)))
 
 
@@ -110,6 +115,25 @@ def _early(config_file: Path | None) -> TuiSettings | None:
     from clawbot.config.snapshot import quick_settings
 
     return quick_settings(paths, config_file=config_file).tui
+
+
+def _begin_client(model: str | None, config_file: Path | None) -> None:
+    """Start the process that calls models while the rest loads, if the settings seem to name a model that needs it."""
+    from clawbot.config.env import load_env
+    from clawbot.llm.providers import KEYS, is_known, provider_name
+    from clawbot.llm.worker_reuse import begin
+
+    paths, written = Paths(find_home()), b""
+    try:
+        load_env(paths)
+        with contextlib.suppress(FileNotFoundError):
+            written = read_plain(config_file or paths.config_file, MAX_BYTES)
+    except (OSError, ConfigError):  # which is reported when the settings are loaded
+        return
+    named = _MODEL.search(written)
+    ref = model or (named[1].decode(errors="replace") if named else "auto")
+    if is_known(provider_name(ref)) or (ref == "auto" and any(map(os.environ.get, KEYS))):
+        begin()
 
 
 def _speak(early: TuiSettings | None) -> None:

@@ -20,7 +20,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import msgspec
 from msgspec import Struct
@@ -182,21 +182,58 @@ async def join(take: Take, linger: float) -> Connection | None:
     return connection if connection.greeted else None
 
 
+class _Begun(NamedTuple):
+    """A worker that waits for its first client at the other end of `socket`; `digest` is of what it inherited."""
+
+    digest: bytes
+    pid: int
+    socket: socket.socket
+
+
+_begun: list[_Begun] = []
+
+
+def begin() -> None:
+    """Start the worker that the first `launch` takes, while the program loads. It ends with this process if nobody
+    does. Nothing is started where no worker ran before, and where one may be running. Blocks: milliseconds."""
+    with contextlib.suppress(OSError, NotImplementedError):
+        if not trusted_address().exists():
+            _begun.append(_start(environment_digest()))
+
+
+def has_begun() -> bool:
+    """Return whether a worker was begun that nobody has taken."""
+    return bool(_begun)
+
+
 async def launch(take: Take, linger: float) -> Connection:
-    """Start a worker that ends `linger` seconds after its last client. Raises OSError, NotImplementedError."""
+    """Start a worker that ends `linger` seconds after its last client, or take the one that was begun with the same
+    environment. Raises OSError, NotImplementedError."""
     found = await asyncio.to_thread(environment_digest)
+    worker = _begun.pop() if _begun else None
+    if worker is None or worker.digest != found:
+        if worker is not None:
+            worker.socket.close()
+        worker = await asyncio.to_thread(_start, found)
+    try:
+        loop, pid = asyncio.get_running_loop(), worker.pid
+        _, connection = await loop.create_unix_connection(lambda: Connection(take, pid), sock=worker.socket)
+    except BaseException:
+        worker.socket.close()
+        raise
+    connection.send(Hello(found, linger))
+    return connection
+
+
+def _start(found: bytes) -> _Begun:
     ours, theirs = socket.socketpair()
     try:
-        pid = await asyncio.to_thread(_spawn, theirs)
-        loop = asyncio.get_running_loop()
-        _, connection = await loop.create_unix_connection(lambda: Connection(take, pid), sock=ours)
+        return _Begun(found, _spawn(theirs), ours)
     except BaseException:
         ours.close()
         raise
     finally:
         theirs.close()
-    connection.send(Hello(found, linger))
-    return connection
 
 
 def _spawn(stdin: socket.socket) -> int:

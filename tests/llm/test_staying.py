@@ -120,6 +120,30 @@ async def test_other_surroundings_have_another_and_the_old_one_ends(
     assert await one_shot(a_client()) == other
 
 
+@pytest.mark.parametrize("change", ["", "key"])
+async def test_one_that_was_begun_is_taken_unless_the_surroundings_have_changed(
+    change: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker_reuse.begin()
+    assert not worker_reuse.has_begun()  # no worker ever ran here
+    first = a_client(linger=0.01)
+    await answer(first)
+    assert first.pid is not None
+    async with seen_to_end(first.pid):
+        await first.close()
+    worker_reuse.begin()
+    [begun] = worker_reuse._begun
+    client = a_client()
+    if change:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-another")
+        async with seen_to_end(begun.pid):
+            assert await one_shot(client) != begun.pid
+    else:
+        assert await one_shot(client) == begun.pid == await one_shot(a_client())
+    worker_reuse.begin()
+    assert not worker_reuse.has_begun() or change  # one is running
+
+
 async def test_it_ends_when_nobody_comes(home: Path) -> None:
     client = a_client(linger=0.01)
     await answer(client)
