@@ -158,7 +158,7 @@ class WorkerClient:
         """Return the running worker, or a new one that can be reused; None if there can't be any."""
         if self.alone:
             return None
-        begun = worker_reuse.has_begun()
+        begun = bool(worker_reuse.begun)
         found = None if begun else await worker_reuse.join(self._take, self.linger)
         if found is None and (self.linger or begun):
             # Without reuse the caller starts a worker of its own.

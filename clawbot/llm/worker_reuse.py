@@ -190,27 +190,24 @@ class _Begun(NamedTuple):
     socket: socket.socket
 
 
-_begun: list[_Begun] = []
+begun: list[_Begun] = []
+"""The one that nobody has taken yet."""
 
 
 def begin() -> None:
     """Start the worker that the first `launch` takes, while the program loads. It ends with this process if nobody
-    does. Nothing is started where no worker ran before, and where one may be running. Blocks: milliseconds."""
+    does. Nothing is started without a state folder, and where one may be running. Blocks: milliseconds."""
+    paths = Paths(find_home())
     with contextlib.suppress(OSError, NotImplementedError):
-        if not trusted_address().exists():
-            _begun.append(_start(environment_digest()))
-
-
-def has_begun() -> bool:
-    """Return whether a worker was begun that nobody has taken."""
-    return bool(_begun)
+        if paths.home.is_dir() and not (paths.run / SOCKET).exists():
+            begun.append(_start(environment_digest()))
 
 
 async def launch(take: Take, linger: float) -> Connection:
     """Start a worker that ends `linger` seconds after its last client, or take the one that was begun with the same
     environment. Raises OSError, NotImplementedError."""
     found = await asyncio.to_thread(environment_digest)
-    worker = _begun.pop() if _begun else None
+    worker = begun.pop() if begun else None
     if worker is None or worker.digest != found:
         if worker is not None:
             worker.socket.close()
