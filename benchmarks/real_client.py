@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import ctypes
 import json
 import os
 import pty
@@ -38,6 +39,7 @@ MARKS = (100, 500, 1_000, 1_500, 2_000)  # turns of the long talk that are told 
 LONG = 190_000  # messages, 160 MB
 CYCLE, KEPT = 700, 100  # messages between two compactions, and those that each keeps
 WORDS = "the quick brown fox jumps over the lazy dog and looks for its bone in the garden behind the house "
+_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: processes whose parents end become children of this one
 _TICKS = os.sysconf("SC_CLK_TCK")
 _HEAD = {"id": "1", "object": "chat.completion.chunk"}
 _CHUNKS: tuple[dict[str, object], ...] = (
@@ -251,27 +253,37 @@ def oneshot(runs: int) -> None:
     """Print what `chat -p` takes until its request is out, and until it has ended: with a worker of its own, and with
     one that stays. The first run fills caches, or leaves the worker."""
     print("| chat -p | request out, s | whole, s | CPU, s | of it worker, s |\n|---|---|---|---|---|")
+    ctypes.CDLL(None).prctl(_SUBREAPER, 1)
     for title, keep in (("first", 0), ("next", 600)):
         with home_with_server(keep) as (home, server):
             os.environ["CLAWBOT_HOME"] = str(home)
-            found = [shot(home, server) for _ in range(runs + 1)][1:]
+            found = [shot(home, server, stays=keep > 0) for _ in range(runs + 1)][1:]
             end_reusable_worker()
         figures = " | ".join(f"{statistics.median(values):.2f}" for values in zip(*found, strict=True))
         print(f"| {title} | {figures} |", flush=True)
 
 
-def shot(home: Path, server: Server) -> tuple[float, float, float, float]:
-    """Seconds until the request is out, of the whole command, and of CPU: of all processes, and of a worker that stays
-    (one that ends counts with its command)."""
+def shot(home: Path, server: Server, *, stays: bool) -> tuple[float, float, float, float]:
+    """Seconds until the request is out, of the whole command, and of CPU: of all processes, and of a worker that
+    `stays` (one that ends counts with its command)."""
     worker = reusable_worker()
     used = cpu_of(worker) if worker else 0.0
     began, before = time.monotonic(), os.times()
     command = [sys.executable, "-m", "clawbot", "chat", "-p", "hi"]
     subprocess.run(command, env=env_of(home), cwd=home, check=True, stdout=subprocess.DEVNULL)
-    ended, after = time.monotonic(), os.times()
+    ended = time.monotonic()
+    while not stays and (left := _children() - {server.process.pid}):
+        for pid in left:
+            os.waitpid(pid, 0)
+    after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
     stayed = cpu_of(worker) - used if worker else 0.0
     return server.arrival() - began, ended - began, cpu + stayed, stayed
+
+
+def _children() -> set[int]:
+    """The processes below this one, with those whose parents have ended."""
+    return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
 
 
 # -- the screen --------------------------------------------------------------------------------------------------------
