@@ -20,6 +20,7 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
 from clawbot.agent.events import Event, Notice, ToolFinished, ToolStarted
+from clawbot.plugins.dreaming.screen import ReviewScreen
 from clawbot.text.interface import InterfaceLanguage, set_language
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.render.lines import width_of
@@ -36,6 +37,7 @@ from clawbot.tui.screens.common import AskScreen, HelpScreen, KeyLine
 from clawbot.tui.screens.editor import FilesScreen
 from clawbot.tui.screens.palette import PaletteScreen, ThemesScreen
 from clawbot.tui.screens.sessions import TitleScreen
+from tests.plugins.dreaming.stage import SUPERSEDE, Desk
 from tests.tui.chat_host import FixedClock, Runtime, StepClock, chatting, screen_text, send, showing, until
 from tests.tui.fake_runtime import PROVIDERS, FakeRuntime, Hold, conversation, reply, summary
 from tests.tui.screens.test_snapshots import context, context_tiny, editor, hooks_screen, memory, memory_words, sessions
@@ -119,6 +121,7 @@ ABOVE: dict[str, Callable[[], Screen[Any]]] = {
     "context_detail": lambda: context(detail=True),
     "context_tiny": context_tiny,
     "hooks": hooks_screen,
+    "review": lambda: ReviewScreen(Desk(Path.cwd(), SUPERSEDE).runtime(), clock=FixedClock()),
     "help": lambda: HelpScreen(Runtime()),
     "models": lambda: ModelsScreen(Runtime()),
     "local_models": lambda: LocalModelsScreen(Runtime()),

@@ -49,7 +49,7 @@ class Desk:
         self.home = folder / "home"
         self.workspace = folder / "workspace"
         (self.workspace / "memory").mkdir(parents=True)
-        self.home.mkdir()
+        self.home.mkdir(exist_ok=True)
         self.write(memory)
         (self.workspace / "memory" / "2026-10-02.md").write_text(NOTE)
         self.store: ProposalStore = proposal_store(
