@@ -18,6 +18,7 @@ from textual.strip import Strip
 from textual.theme import BUILTIN_THEMES, Theme
 from textual.widgets import Input, OptionList
 
+from clawbot.plugins.dreaming.screen import ReviewScreen
 from clawbot.sessions.unsent import Unsent
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.screens.choices import (
@@ -33,6 +34,7 @@ from clawbot.tui.screens.common import AskScreen
 from clawbot.tui.screens.palette import PaletteScreen
 from clawbot.tui.themes import DARK, INKS, LIGHT, adapted
 from clawbot.tui.widgets.prompt import INVITATIONS, invitation
+from tests.plugins.dreaming.stage import SUPERSEDE, Desk
 from tests.tui.chat_host import FixedClock, Host, Runtime, chatting, screen_text, seen, send, until
 from tests.tui.contrast import ENOUGH, contrast, pale, pale_texts
 from tests.tui.fake_runtime import PROVIDERS, FakeRuntime, Hold, RuntimeStatus, conversation
@@ -122,6 +124,11 @@ SCREENS: dict[str, tuple[Callable[[], Screen[Any]], tuple[int, int], str]] = {
     "no hits": (lambda: memory("nothing at all"), SMALL, "nothing at all"),
     "context": (lambda: context(detail=True), LARGE, "Memory Recall"),
     "hooks": (hooks_screen, (100, 24), "GITHUB_TOKEN"),
+    "review": (
+        lambda: ReviewScreen(Desk(Path.cwd(), SUPERSEDE).runtime(), clock=FixedClock()),
+        (100, 24),
+        "answers on 8443",
+    ),
     "rewind": (rewind, SMALL, "question 1"),
 }
 
