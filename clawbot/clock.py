@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import calendar
 import contextlib
 import re
 import time
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from clawbot.languages.tables import text_in
-from clawbot.text.copies import More
 from clawbot.text.interface import _, current_language, ngettext
+
+if TYPE_CHECKING:
+    from clawbot.text.copies import More
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -129,9 +130,11 @@ def _day(text: str, *, last: bool) -> date | None:
     if not text.strip():
         return None
     if found := _DAY.fullmatch(text.strip()):
+        from calendar import monthrange  # which is not needed for times
+
         with contextlib.suppress(ValueError):
             year, month = int(found[1]), int(found[2] or (_MONTHS if last else 1))
-            return date(year, month, int(found[3] or (calendar.monthrange(year, month)[1] if last else 1)))
+            return date(year, month, int(found[3] or (monthrange(year, month)[1] if last else 1)))
     raise ValueError(f"{text.strip()[:40]!r} is no date; expected YYYY-MM-DD, YYYY-MM or YYYY")
 
 

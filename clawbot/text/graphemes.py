@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 def edges(text: str) -> Sequence[int]:
     """Return the offsets at which characters begin, and the length of `text`."""
-    if text.isascii():
+    if len(text) < 2 or text.isascii():
         return range(len(text) + 1)
     import regex
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 from textual._xterm_parser import _MAX_SEQUENCE_SEARCH_THRESHOLD, XTermParser
 from textual.constants import ESCAPE_DELAY
 from textual.driver import Driver
-from textual.drivers import web_driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Key, Paste
 from textual.message import Message
@@ -274,6 +273,8 @@ class KeptDriver(LinuxDriver):
 def driver_after(kept: SavedTerminal) -> type[Driver] | None:
     """Return the driver that continues after `kept`; None (Textual's own, for a browser) if there was no terminal."""
     if kept.before is None:
+        from textual.drivers import web_driver
+
         vars(web_driver).update(XTermParser=KeyParser)
         return None
     return type("After", (KeptDriver,), {"kept": kept})

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from clawbot.agent.events import Event, ModelLoading, Notice, PromptRead
 from clawbot.clock import weekday_of
 from clawbot.config.keys import BY_NAME, KeyMap
-from clawbot.context.window import ASSUMED
 from clawbot.errors import ClawbotError
 from clawbot.text.interface import N_, _
 from clawbot.tui.input import ShellMode
@@ -167,6 +166,8 @@ def gauge_of(settings: Settings, status: RuntimeStatus) -> Gauge:
 
 def window_note(status: RuntimeStatus) -> str:
     """Return what the user should know of the window; empty if its size is known."""
+    from clawbot.context.window import ASSUMED  # after the first paint
+
     if status.window_source != ASSUMED:
         return ""
     template = _(

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clawbot.text.graphemes import edge, edges
+from clawbot.text.patterns import lazy_re
 
 # A run of one kind: of the word, or of what is neither word nor blank. An empty line is a word, too.
 _WORDS = re.compile(r"\w+|[^\w\s]+|(?<=\n)(?=\n)")
@@ -172,13 +173,13 @@ LINES = "visual line"
 
 MOTION = r"gg|[fFtT;,](?:(?<=[;,])|.)|[hjklwbeWBE0^$G]"
 _COUNT = r"(?P<count>[1-9]\d{0,3})?"
-_NORMAL = re.compile(
+_NORMAL = lazy_re(
     rf"{_COUNT}(?:(?P<op>[dcy])(?P<more>[1-9]\d{{0,3}})?(?:(?P<line>(?P=op))|(?P<object>[ia][wW])|(?P<to>{MOTION}))"
     rf"|(?P<move>{MOTION})|(?P<do>r.|[xXpPuiIaAoOJ~DCYSsvV.]))",
     re.DOTALL,
 )
-_VISUAL = re.compile(rf"{_COUNT}(?:(?P<object>[ia][wW])|(?P<move>{MOTION})|(?P<do>r.|[dxcsyvVoJ~pP]))", re.DOTALL)
-_UNFINISHED = re.compile(r"(?:[1-9]\d{0,3})?(?:(?:[dcy](?:[1-9]\d{0,3})?)?[fFtTgia]?|[dcy](?:[1-9]\d{0,3})?|r)")
+_VISUAL = lazy_re(rf"{_COUNT}(?:(?P<object>[ia][wW])|(?P<move>{MOTION})|(?P<do>r.|[dxcsyvVoJ~pP]))", re.DOTALL)
+_UNFINISHED = lazy_re(r"(?:[1-9]\d{0,3})?(?:(?:[dcy](?:[1-9]\d{0,3})?)?[fFtTgia]?|[dcy](?:[1-9]\d{0,3})?|r)")
 # Keys that have a name, and the command that they are.
 NAMED = {
     "left": "h", "right": "l", "up": "k", "down": "j", "home": "0", "end": "$", "backspace": "h", "delete": "x",

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from clawbot.clock import weekday_of
 from clawbot.text.interface import N_, _
+from clawbot.text.patterns import lazy_re
 from clawbot.text.visible import one_line
 
 CardState = Literal["asking", "running", "done", "failed", "declined", "stopped"]
@@ -50,7 +51,7 @@ _SUMMARIES = (
 )  # fmt: skip
 _NUMBER = re.compile(r"\d[\d,.]*\+?")
 # What a search pattern contains besides words.
-_SYNTAX = re.compile(r"\(\?[:=!<imsx]+|\[[^\]]*\][*+?]?|\\[bBdDsSwW][*+?]?|[\\^$()*+?{}]")
+_SYNTAX = lazy_re(r"\(\?[:=!<imsx]+|\[[^\]]*\][*+?]?|\\[bBdDsSwW][*+?]?|[\\^$()*+?{}]")
 _HARD = re.compile(r"\(\?|\[\\W|\[\^")
 
 

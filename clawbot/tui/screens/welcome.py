@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from clawbot.clock import age
-from clawbot.importing.habits import expected_in
-from clawbot.importing.ledger import found_homes, is_dismissed
 from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.sanitize import clean_line, tilde
 from clawbot.tui.render.items import Item, NoticeItem, Page, UserItem, spread
@@ -199,6 +197,9 @@ async def welcome(
 
 def _offers(runtime: RuntimeApi) -> list[str]:
     """Return what could be imported, and how; else what other programs would read first in the workspace. Blocks."""
+    from clawbot.importing.habits import expected_in
+    from clawbot.importing.ledger import found_homes, is_dismissed
+
     lines = []
     for home in found_homes(runtime.paths):
         text = ngettext("{n} conversation of {program} found", "{n} conversations of {program} found", home.count)
