@@ -120,6 +120,13 @@ class ThemedApp(App[object]):
         for own in (DARK, LIGHT):
             self.register_theme(own)
 
+    def refresh_css(self, animate: bool = True) -> None:
+        """Before the first screen, leave the parsing to it: Textual would parse everything twice."""
+        if self.screen_stack:
+            super().refresh_css(animate)
+        else:
+            self.stylesheet.set_variables(self.get_css_variables())
+
     def validate_theme(self, name: str) -> str:
         """Adapt the theme `name` before it is shown first: see `adapted`."""
         if name not in self._adapted:
