@@ -261,7 +261,7 @@ _WORD = re.compile(r"\w(?:[\w./:@~%+-]*\w)?|\S")
 MEASURE = 120  # the widest page, in cells: longer lines are hard to read
 RIGHT_MARGIN = 2
 BAR = "▌"  # left of what is pointed at, in the margin
-MAX_STRIPS = 256  # drawn lines that are kept in memory: a few screens of them
+MAX_STRIPS = 128  # drawn lines that are kept in memory, two screens of them: the collector scans each in its parts
 
 
 class Pointed(NamedTuple):
@@ -284,8 +284,9 @@ class LineView(Painted, ScrollView):
         self.searched = False  # what is found is marked
         self.found_here: tuple[Item, int] | None = None  # an item, and the number of a match in it
         self._rows: list[StyledLine] = []  # in view, at the last paint
+        self._top = 0  # the first of them
         self._cursor_row: int | None = None
-        self._strips: LRUCache[tuple[StyledLine, bool, int], Strip] = LRUCache(MAX_STRIPS)
+        self._strips: LRUCache[tuple[StyledLine, bool, int, int], Strip] = LRUCache(MAX_STRIPS)
 
     @property
     def page_width(self) -> int:
@@ -300,19 +301,35 @@ class LineView(Painted, ScrollView):
         self._strips.clear()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        top = self.scroll_offset.y
-        self._rows = self.stack.rows(top, self.size.height)
+        """Return the lines in `crop`. What was drawn before is the same strip, with which Textual keeps its text for the
+        terminal; the cache of widgets, which draws borders, would copy it."""
+        self._top, size = self.scroll_offset.y, self.size
+        self._rows = self.stack.rows(self._top, size.height)
         cursor = self.cursor_line() if self.has_focus else None
-        self._cursor_row = None if cursor is None else cursor - top
-        return super().render_lines(crop)
+        self._cursor_row = None if cursor is None else cursor - self._top
+        strips = [self.render_line(y) for y in crop.line_range]
+        ground = self.background_colors[1]
+        for line_filter in self.get_line_filters():
+            strips = [strip.apply_filter(line_filter, ground) for strip in strips]
+        whole = crop.column_span == (0, size.width)
+        return strips if whole else [strip.crop(*crop.column_span) for strip in strips]
 
     def render_line(self, y: int) -> Strip:
-        number = self.scroll_offset.y + y
-        line = self._rows[y]
-        key = (line, y == self._cursor_row, self.page_width if line.fill else 0)
+        line, number, is_cursor = self._rows[y], self._top + y, y == self._cursor_row
+        if self.pointed is not None or self.searched or self.text_selection is not None:
+            return self._put(self._marked(self._draw(line, is_cursor), line, number), number)
+        key = (line, is_cursor, number, self.size.width)
         strip = self._strips.get(key)
         if strip is None:
-            strip = self._strips[key] = self._draw(line, y == self._cursor_row)
+            strip = self._strips[key] = self._put(self._draw(line, is_cursor), number)
+        return strip
+
+    def _put(self, strip: Strip, number: int) -> Strip:
+        """Return `strip` as the line `number` of the page."""
+        return strip.crop_extend(0, self.size.width, self.rich_style).apply_offsets(0, number)
+
+    def _marked(self, strip: Strip, line: StyledLine, number: int) -> Strip:
+        """Set off what the reader was led to, has found and has selected."""
         if self.pointed is not None and self.stack.item(self.stack.at(number)[0]).entry == self.pointed.entry:
             strip = self._point(strip, line, self.pointed.query)
         if self.searched and number < self.stack.height:
@@ -320,7 +337,7 @@ class LineView(Painted, ScrollView):
         selection = self.text_selection
         if selection is not None and (span := selection.get_span(number)) is not None:
             strip = self._select(strip, line, span)
-        return strip.crop_extend(0, self.size.width, self.rich_style).apply_offsets(0, number)
+        return strip
 
     def _draw(self, line: StyledLine, is_cursor: bool) -> Strip:
         segments = self.segments(line.spans)

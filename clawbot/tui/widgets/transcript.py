@@ -19,6 +19,7 @@ from textual.binding import Binding, BindingType
 from textual.events import Click, Resize
 from textual.geometry import Region, Size
 from textual.message import Message
+from textual.widget import Widget
 
 from clawbot.tui.render.items import FOLD, Item, Page, UserItem
 from clawbot.tui.render.lines import StyledLine
@@ -252,7 +253,7 @@ class TranscriptView(LineView, can_focus=True):
         return self._following, None if self._following else self._anchor(after)
 
     def _restore(self, following: bool, anchor: tuple[Item, int] | None) -> None:
-        self.virtual_size = Size(max(1, self.size.width), self.stack.height)
+        self._take_height()
         if following:
             self._following = True
             self._scroll(self.max_scroll_y)
@@ -263,6 +264,17 @@ class TranscriptView(LineView, can_focus=True):
             if index is not None:
                 offset = min(offset, max(0, len(self.stack.lines(index)) - 1))
                 self._scroll(self.stack.tops[index] + offset)
+
+    def _take_height(self) -> None:
+        """Take the height of the stack. Below a bar that is there already it moves nothing else: Textual's layout of
+        all widgets, which takes as long as a paint, is left out."""
+        size = self.size
+        height = self.stack.height
+        if self.show_vertical_scrollbar and height > size.height and self.virtual_size.width == size.width:
+            self.set_reactive(Widget.virtual_size, Size(size.width, height))
+            self.vertical_scrollbar.window_virtual_size = height
+        else:
+            self.virtual_size = Size(max(1, size.width), height)
 
     def _scroll(self, line: float) -> None:
         # By force: whether there is a scroll bar is known only after the next layout.
