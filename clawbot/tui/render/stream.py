@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 LONG_BLOCK = 2000  # characters from which a block that still grows is cut inside
+LONG_LIST = 800  # the same of a list, which shows no cut
 UNCUT = 8000  # characters from which one that can't be cut is shown as it is written
 AT_ONCE = 4000  # characters that are parsed together
 SENTENCE_ENDS = ("\n", "。", "！", "？", ". ", "! ", "? ", " ")
@@ -68,9 +69,10 @@ class MarkdownStream:
         at = self._last_block(tokens)
         if at:
             done, tokens = self._take_before(tokens, at)
-        if len(self._tail) > LONG_BLOCK:
+        if len(self._tail) > LONG_LIST:
+            size = len(self._tail)
             done += self._cut_long(tokens)
-            tokens = self._parse()
+            tokens = tokens if len(self._tail) == size else self._parse()
         if len(self._tail) > UNCUT:
             done += self._as_written()
             tokens = []
@@ -146,12 +148,14 @@ class MarkdownStream:
     def _cut_long(self, tokens: list[Token]) -> list[MarkdownBlock]:
         if not tokens:
             return []
+        if tokens[0].type in ("bullet_list_open", "ordered_list_open"):
+            return self._cut_list(tokens)
+        if len(self._tail) <= LONG_BLOCK:
+            return []
         if tokens[0].type == "fence":
             return self._cut_code(tokens[0])
         if tokens[0].type == "table_open":
             return self._cut_table(tokens[0])
-        if tokens[0].type in ("bullet_list_open", "ordered_list_open"):
-            return self._cut_list(tokens)
         if tokens[0].type == "blockquote_open":
             return self._cut_quote()
         return self._cut_paragraph() if tokens[0].type == "paragraph_open" else []
