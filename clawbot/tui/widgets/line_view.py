@@ -286,7 +286,7 @@ class LineView(Painted, ScrollView):
         self._rows: list[StyledLine] = []  # in view, at the last paint
         self._top = 0  # the first of them
         self._cursor_row: int | None = None
-        self._strips: LRUCache[tuple[StyledLine, bool, int, int], Strip] = LRUCache(MAX_STRIPS)
+        self._strips: LRUCache[tuple[StyledLine, bool, int], Strip] = LRUCache(MAX_STRIPS)
 
     @property
     def page_width(self) -> int:
@@ -301,13 +301,13 @@ class LineView(Painted, ScrollView):
         self._strips.clear()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Return the lines in `crop`. What was drawn before is the same strip, with which Textual keeps its text for the
-        terminal; the cache of widgets, which draws borders, would copy it."""
+        """Return the lines in `crop`. A line that was drawn before is the same strip, and with it Textual has its text
+        for the terminal; its cache for widgets with borders would copy the strip."""
         self._top, size = self.scroll_offset.y, self.size
         self._rows = self.stack.rows(self._top, size.height)
         cursor = self.cursor_line() if self.has_focus else None
         self._cursor_row = None if cursor is None else cursor - self._top
-        strips = [self.render_line(y) for y in crop.line_range]
+        strips = [self._strip(y) for y in crop.line_range]
         ground = self.background_colors[1]
         for line_filter in self.get_line_filters():
             strips = [strip.apply_filter(line_filter, ground) for strip in strips]
@@ -315,18 +315,21 @@ class LineView(Painted, ScrollView):
         return strips if whole else [strip.crop(*crop.column_span) for strip in strips]
 
     def render_line(self, y: int) -> Strip:
-        line, number, is_cursor = self._rows[y], self._top + y, y == self._cursor_row
+        """Return a line in view, each segment with its offset on the page: Textual asks for it when it selects."""
+        return self._strip(y).apply_offsets(0, self._top + y)
+
+    def _strip(self, y: int) -> Strip:
+        line, is_cursor = self._rows[y], y == self._cursor_row
         if self.pointed is not None or self.searched or self.text_selection is not None:
-            return self._put(self._marked(self._draw(line, is_cursor), line, number), number)
-        key = (line, is_cursor, number, self.size.width)
+            return self._fit(self._marked(self._draw(line, is_cursor), line, self._top + y))
+        key = (line, is_cursor, self.size.width)
         strip = self._strips.get(key)
         if strip is None:
-            strip = self._strips[key] = self._put(self._draw(line, is_cursor), number)
+            strip = self._strips[key] = self._fit(self._draw(line, is_cursor))
         return strip
 
-    def _put(self, strip: Strip, number: int) -> Strip:
-        """Return `strip` as the line `number` of the page."""
-        return strip.crop_extend(0, self.size.width, self.rich_style).apply_offsets(0, number)
+    def _fit(self, strip: Strip) -> Strip:
+        return strip.crop_extend(0, self.size.width, self.rich_style)
 
     def _marked(self, strip: Strip, line: StyledLine, number: int) -> Strip:
         """Set off what the reader was led to, has found and has selected."""
