@@ -52,7 +52,6 @@ _LEADS, _ENDINGS = (*_BLOCKS, *_ANSWER, *_LONE), (*_LONE, *_TAILS)
 _MARKS = "<◁["  # every tag begins with one of these
 _LONGEST = 120  # characters of a tag with its attributes
 _ATTRIBUTES = lazy_re(r"\A(</?[\w:]+)\s[^<>]{0,80}>?\Z")
-_PLAIN = str.maketrans("｜▁", "|_")  # DeepSeek's
 _MAX_MENTIONS = 20  # of ends, after which the text is taken to be about them
 _OPENING = lazy_re("|".join(map(re.escape, _BLOCKS)), re.IGNORECASE)
 _FENCE = lazy_re(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
@@ -99,7 +98,7 @@ class ThoughtSplitter:
 
     def _lead(self, text: str, _: list[Segment]) -> str:
         body = text.lstrip().lstrip("\ufeff\u200b")
-        found = _any_of(_LEADS).match(body.translate(_PLAIN))
+        found = _any_of(_LEADS).match(_plain(body))
         if found and ((key := _key(found[0])) != "<answer>" or self._framed):
             self._ends, self._framed, self._last = _BLOCKS.get(key, ()), True, ""
             return body[found.end() :]
@@ -110,7 +109,7 @@ class ThoughtSplitter:
         return body if self._framed else text
 
     def _think(self, text: str, segments: list[Segment]) -> str:
-        found = _any_of(self._ends).search(text.translate(_PLAIN))
+        found = _any_of(self._ends).search(_plain(text))
         at = found.start() if found else len(text) - _open_end(text, self._ends)
         if thought := text[:at] if self._last else text[:at].lstrip():
             self._last = thought[-1]
@@ -128,7 +127,7 @@ class ThoughtSplitter:
         return rest
 
     def _answer(self, text: str, segments: list[Segment]) -> str:
-        found = _any_of(_ENDINGS).search(text.translate(_PLAIN)) if any(mark in text for mark in _MARKS) else None
+        found = _any_of(_ENDINGS).search(_plain(text)) if any(mark in text for mark in _MARKS) else None
         at, rest = (found.start(), text[found.end() :]) if found else (len(text) - _open_end(text, _ENDINGS), "")
         is_tail = found is not None and _key(found[0]) in _TAILS
         if shown := text[:at]:
@@ -172,9 +171,14 @@ def _any_of(tokens: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(patterns, re.IGNORECASE)
 
 
+def _plain(text: str) -> str:
+    """Return `text` with the bars and blanks of DeepSeek's tags as others spell them."""
+    return text.replace("｜", "|").replace("▁", "_")
+
+
 def _key(tag: str) -> str:
     """Return `tag`, or the beginning of one, as the tables have it: without attributes."""
-    return _ATTRIBUTES.sub(r"\1>", tag.translate(_PLAIN).lower().replace("<//", "</"))
+    return _ATTRIBUTES.sub(r"\1>", _plain(tag).lower().replace("<//", "</"))
 
 
 def _open_end(text: str, tokens: tuple[str, ...]) -> int:
