@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from rich.style import Style
+from textual.css.stylesheet import Stylesheet
 from textual.geometry import Offset
+from textual.screen import Screen
 from textual.selection import SELECT_ALL, Selection
 
 from clawbot.agent.events import (
@@ -24,10 +27,10 @@ from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, ToolRes
 from clawbot.sessions.conversation import HistoryItem
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.render.cards import ToolItem
-from clawbot.tui.render.items import HeadItem
+from clawbot.tui.render.items import HeadItem, MarkItem
 from clawbot.tui.widgets.line_view import NAMES
 from clawbot.tui.widgets.status_line import StatusState
-from tests.tui.chat_host import StepClock, chatting, page_text, screen_text, send, until
+from tests.tui.chat_host import StepClock, chatting, make_app, page_text, screen_text, send, until
 from tests.tui.contrast import contrast
 from tests.tui.fake_runtime import NOW, FakeRuntime, Hold, conversation, reply
 
@@ -317,3 +320,36 @@ async def test_copying_leaves_out_times_and_lines(tmp_path: Path) -> None:
         await until(pilot, lambda: "Answer 1" in page_text(app))
         app.screen.selections = {app.chat.page: SELECT_ALL}
         assert selected(app) == "question 0\n\nAnswer 0, in a sentence.\n\nquestion 1\n\nAnswer 1, in a sentence."
+
+
+async def test_growth_below_a_scroll_bar_draws_the_new_lines_and_lays_nothing_out(tmp_path: Path) -> None:
+    async with chatting(FakeRuntime(tmp_path, history=conversation(30))) as (app, pilot):
+        page = app.chat.page
+        await until(pilot, lambda: page.show_vertical_scrollbar and page.at_end)
+        shown = page.render_lines(page.size.region)
+        with patch.object(Screen, "_refresh_layout") as laid_out:
+            page.append([MarkItem("one more line")])
+            await until(pilot, lambda: "one more line" in screen_text(app))
+        assert not laid_out.called
+        assert page.at_end
+        assert page.vertical_scrollbar.window_virtual_size == page.virtual_size.height == page.stack.height
+        after = page.render_lines(page.size.region)
+        assert all(line is other for line, other in zip(shown[1:], after, strict=False))
+        assert "one more line" in after[-1].text
+
+
+async def test_a_start_reads_the_styles_once_and_needs_no_other_ones(tmp_path: Path) -> None:
+    with patch.object(Stylesheet, "reparse") as read_again:
+        async with make_app(FakeRuntime(tmp_path)).run_test() as pilot:
+            app = pilot.app
+            await until(pilot, lambda: "clawbot" in screen_text(app))
+            assert not read_again.called
+            first = styles_of(app.screen)
+            app.screen.update_node_styles(animate=False)
+            assert styles_of(app.screen) == first
+
+
+def styles_of(screen: Screen[object]) -> list[object]:
+    nodes = list(screen.walk_children(with_self=True))
+    parts = [styles for node in nodes for styles in node._component_styles.values()]
+    return [node.styles.base.get_rules() for node in nodes] + [each.base.get_rules() for each in parts]
