@@ -14,10 +14,22 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
 REST_SECONDS = 7
+BARE = """
+from textual.app import App
+from textual.widgets import TextArea
+
+class Bare(App):
+    def compose(self):
+        yield TextArea()
+
+Bare().run()
+"""
 MARK = "Ω"  # one cell, and nothing else on the screen is like it
 
 
@@ -26,16 +38,17 @@ def fresh_env(home: str) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": home, "LANG": "C.UTF-8", "TERM": "xterm-256color"}
 
 
-def first_echo(home: str) -> tuple[float, int, float]:
-    """Seconds from exec until a typed text is on the screen, and the resident memory then, in kB; how often the screen
-    wakes in a second at rest.
+@contextmanager
+def echoed(command: Sequence[str], home: str) -> Iterator[tuple[subprocess.Popen[bytes], int, float, float]]:
+    """The process of `command` on a terminal, whose descriptor follows, and the seconds and CPU seconds from exec until
+    a typed text is on the screen.
 
     The keys are sent before the program has started, as somebody would who types ahead.
     """
     master, slave = pty.openpty()
     began = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "clawbot", "chat"],
+        [sys.executable, *command],
         stdin=slave,
         stdout=slave,
         stderr=slave,
@@ -55,17 +68,35 @@ def first_echo(home: str) -> tuple[float, int, float]:
             if not typed and b"\x1b[?1049h" in seen:
                 os.write(master, MARK.encode())
                 typed = True
-        elapsed = time.perf_counter() - began
+        yield process, master, time.perf_counter() - began, cpu(process.pid)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+
+
+def first_echo(home: str) -> tuple[float, float, int, float]:
+    """Seconds and CPU seconds from exec until a typed text is on the screen, and the resident memory then, in kB; how
+    often the screen wakes in a second at rest."""
+    with echoed(["-m", "clawbot", "chat"], home) as (process, master, elapsed, spent):
         drain(master, 2)
         memory, counts = tree_memory(process.pid), [wakeups(process.pid)]
         for _ in range(REST_SECONDS):
             drain(master, 1)
             counts.append(wakeups(process.pid))
-        return elapsed, memory, statistics.median(after - before for before, after in pairwise(counts))
-    finally:
-        process.kill()
-        process.wait()
-        os.close(master)
+        return elapsed, spent, memory, statistics.median(after - before for before, after in pairwise(counts))
+
+
+def bare_echo(home: str) -> tuple[float, float]:
+    """The first two of an app of Textual with a text field: no screen of it can be sooner."""
+    with echoed(["-c", BARE], home) as (_, _, elapsed, spent):
+        return elapsed, spent
+
+
+def cpu(pid: int) -> float:
+    """The CPU seconds of the threads of a process so far."""
+    found = [each.read_text() for each in Path(f"/proc/{pid}/task").glob("*/schedstat")]
+    return sum(int(each.split()[0]) for each in found) / 1e9
 
 
 def drain(master: int, seconds: float) -> None:
@@ -107,12 +138,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         command_seconds(["chat", "-p", "hello", "--model", "offline"], home)
         versions = [command_seconds(["--version"], home) for _ in range(runs)]
-        echoes = [first_echo(home) for _ in range(runs)]
+        echoes, bare = zip(*[(first_echo(home), bare_echo(home)) for _ in range(runs)], strict=True)
         turns = [command_seconds(["chat", "-p", "hello", "--model", "offline"], home) for _ in range(runs)]
     rows = [
         ("clawbot --version", f"{statistics.median(versions):.2f} s", "0.15 s"),
         ("exec to first echoed key", f"{statistics.median(e for e, *_ in echoes):.2f} s", "0.50 s"),
-        ("memory before the first model call", f"{max(m for _, m, _ in echoes) / 1024:.0f} MB", "150 MB"),
+        ("    CPU", f"{statistics.median(c for _, c, *_ in echoes):.2f} s", "-"),
+        ("    the same of a bare Textual app", f"{statistics.median(e for e, _ in bare):.2f} s", "-"),
+        ("    CPU", f"{statistics.median(c for _, c in bare):.2f} s", "-"),
+        ("memory before the first model call", f"{max(m for *_, m, _ in echoes) / 1024:.0f} MB", "150 MB"),
         ("wakeups of the screen at rest", f"{statistics.median(w for *_, w in echoes):.1f} a second", "1"),
         ("-p hello, offline, whole command", f"{statistics.median(turns):.2f} s", "-"),
     ]
