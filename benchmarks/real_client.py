@@ -299,7 +299,7 @@ def screen(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], Callable[[byte
         command, stdin=slave, stdout=slave, stderr=slave, env=env_of(home), cwd=home, start_new_session=True
     )
     os.close(slave)
-    reader = threading.Thread(target=_drain, args=(master,), daemon=True)
+    reader = threading.Thread(target=drain, args=(master,), daemon=True)
     reader.start()
     try:
         time.sleep(3.0)
@@ -355,7 +355,8 @@ def settled(pid: int) -> float:
     return spent
 
 
-def _drain(master: int) -> None:
+def drain(master: int) -> None:
+    """Read what a screen writes until it ends."""
     while True:
         try:
             if select.select([master], [], [], 0.2)[0] and not os.read(master, 65536):

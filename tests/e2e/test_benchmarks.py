@@ -21,6 +21,7 @@ TINY = {
     "retrieval": "{notes} --profile lines",
     "scale": "--agents 3 --hours 0.2",
     "score_scale": "{notes}",
+    "screen": "--tiny",
     "serve": "--files 1 --seconds 0.2 --rate 20 --chats 2",
     "startup": "--runs 1",
     "talks": "--megabytes 1 --runs 1",
