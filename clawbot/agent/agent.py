@@ -183,6 +183,7 @@ class Agent:
             changed = await self.conversation.switch(session)
             undo.pop_all()
         await self.find_unsent()
+        await self.count_notes()
         self._pending += notices_of(session)
         if model is not None:
             await self._take_model(model, wanted)
@@ -273,8 +274,10 @@ class Agent:
             self._pending.append(warning(str(error)))
 
     async def count_notes(self) -> None:
-        """Count the notes for the status."""
+        """Count the notes for the status, and the tokens of a session that no request was made in, in a thread."""
         self._notes = await asyncio.to_thread(count_notes, self.deps.workspace)
+        if self._turns.requests.current is None:
+            await asyncio.to_thread(self._turns.requests.estimate)
 
     async def close(self, *, hasty: bool = False, last: bool = True) -> None:
         """Interrupt the running turn, save the conversation to memory and wait for the hooks (`hasty` skips both),
