@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
-from textual.strip import Strip
 
 from clawbot.collector import trim_heaps
 from clawbot.messages import (
@@ -41,12 +40,6 @@ if TYPE_CHECKING:
     from clawbot.sessions.conversation import HistoryItem
     from clawbot.sessions.entries import CompactionEntry
     from clawbot.tui.widgets.transcript import TranscriptView
-
-
-def release_memory() -> None:
-    """Drop cached styles of removed lines, and return free pages to the system. Blocks: milliseconds."""
-    Strip.render_ansi.cache_clear()
-    trim_heaps()
 
 
 ABOVE = N_("↑ earlier messages are above")
@@ -115,7 +108,7 @@ class EarlierMessages:
                 self._answered = False
                 self._page.prepend([MarkItem(_(ABOVE))], drop=index)
                 self._marked = 1
-                self._page.run_worker(asyncio.to_thread(release_memory), group="memory")
+                self._page.run_worker(asyncio.to_thread(trim_heaps), group="memory")
                 return
 
     async def _fetch(self, runtime: RuntimeApi) -> None:

@@ -9,15 +9,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from rich.style import Style
 from textual.geometry import Offset
 from textual.pilot import Pilot
 from textual.selection import Selection
-from textual.strip import Strip
 
+from clawbot.collector import trim_heaps
 from clawbot.tui import earlier
 from clawbot.tui.app import ClawbotApp
-from clawbot.tui.earlier import release_memory
 from clawbot.tui.widgets.line_view import BAR
 from clawbot.tui.widgets.transcript import LINES_ABOVE
 from tests.tui.chat_host import chatting, page_text, send, until
@@ -207,14 +205,6 @@ def test_what_lies_between_what_lives_is_given_back() -> None:
     last = bytearray(PIECE)
     full = own_memory()
     del pieces
-    release_memory()
+    trim_heaps()
     assert own_memory() < full - HELD // 2
     assert len(last) == PIECE
-
-
-def test_how_lines_that_are_gone_were_written_is_forgotten() -> None:
-    for line in range(100):
-        Strip.render_ansi(Style.from_meta({"offset": (0, line)}), None)
-    assert Strip.render_ansi.cache_info().currsize >= 100
-    release_memory()
-    assert Strip.render_ansi.cache_info().currsize == 0
