@@ -65,8 +65,8 @@ class KeysInOrder(ScreensApp):
             await super().on_event(event)
 
     async def _take_typed(self) -> None:
-        """Let each key take effect before the next one, as soon as there is a screen for it."""
-        while self._typed and self._is_ready:
+        """Let each key take effect before the next one, while there is a screen for it."""
+        while self._typed and self._is_ready and self.screen_stack:
             if not self.screen.is_mounted or monotonic() < self._held_until or self._is_loading():
                 self.set_timer(SCREEN_POLL, self._take_typed)
                 return
