@@ -352,4 +352,4 @@ async def test_a_start_reads_the_styles_once_and_needs_no_other_ones(tmp_path: P
 def styles_of(screen: Screen[object]) -> list[object]:
     nodes = list(screen.walk_children(with_self=True))
     parts = [styles for node in nodes for styles in node._component_styles.values()]
-    return [node.styles.base.get_rules() for node in nodes] + [each.base.get_rules() for each in parts]
+    return [each.base.get_rules() for each in (*(node.styles for node in nodes), *parts)]
