@@ -8,7 +8,6 @@ from unittest.mock import patch
 
 import pytest
 from rich.style import Style
-from textual.css.stylesheet import Stylesheet
 from textual.geometry import Offset
 from textual.screen import Screen
 from textual.selection import SELECT_ALL, Selection
@@ -30,7 +29,7 @@ from clawbot.tui.render.cards import ToolItem
 from clawbot.tui.render.items import HeadItem, MarkItem
 from clawbot.tui.widgets.line_view import NAMES
 from clawbot.tui.widgets.status_line import StatusState
-from tests.tui.chat_host import StepClock, chatting, make_app, page_text, screen_text, send, until
+from tests.tui.chat_host import StepClock, chatting, page_text, screen_text, send, until
 from tests.tui.contrast import contrast
 from tests.tui.fake_runtime import NOW, FakeRuntime, Hold, conversation, reply
 
@@ -336,20 +335,3 @@ async def test_growth_below_a_scroll_bar_draws_the_new_lines_and_lays_nothing_ou
         after = page.render_lines(page.size.region)
         assert all(line is other for line, other in zip(shown[1:], after, strict=False))
         assert "one more line" in after[-1].text
-
-
-async def test_a_start_reads_the_styles_once_and_needs_no_other_ones(tmp_path: Path) -> None:
-    with patch.object(Stylesheet, "reparse") as read_again:
-        async with make_app(FakeRuntime(tmp_path)).run_test() as pilot:
-            app = pilot.app
-            await until(pilot, lambda: "clawbot" in screen_text(app))
-            assert not read_again.called
-            first = styles_of(app.screen)
-            app.screen.update_node_styles(animate=False)
-            assert styles_of(app.screen) == first
-
-
-def styles_of(screen: Screen[object]) -> list[object]:
-    nodes = list(screen.walk_children(with_self=True))
-    parts = [styles for node in nodes for styles in node._component_styles.values()]
-    return [each.base.get_rules() for each in (*(node.styles for node in nodes), *parts)]
