@@ -90,7 +90,7 @@ async def _undo(services: SharedServices, author: Author) -> str:
     # Needed in few conversations.
     from clawbot.history.output import undone_text
 
-    return undone_text(await asyncio.to_thread(services.history.undo_last, author))
+    return "\n\n".join(map(undone_text, await asyncio.to_thread(services.history.undo_last, author)))
 
 
 def _front_end(services: SharedServices, options: RuntimeOptions, asked: AskedFiles, run_prompt: RunPrompt) -> FrontEnd:

@@ -11,6 +11,7 @@ from datetime import date
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
 from clawbot.agent.events import Emit, NotesQuoted, Notice, Scope, warning
+from clawbot.authors import Author, recording
 from clawbot.clock import moment_of
 from clawbot.context.bootstrap import fence_for, fenced
 from clawbot.context.privacy import privacy_of
@@ -115,12 +116,16 @@ class SessionIntents:
                 raise ClawbotError(self._problem)
             file = AppendOnlyFile(WorkspaceFolder(self._deps.workspace), INTENTS, lambda _write: None)
             if stated.text not in known:
-                await asyncio.to_thread(file.add, "", f"- {stated.text}", complete=False)
+                with recording(self._deps.memory.recorder, self._author()):
+                    await asyncio.to_thread(file.add, "", f"- {stated.text}", complete=False)
         except ClawbotError as error:
             emit(warning(_("The intent was not written: {error}").format(error=error)))
             return
         line = file.writes[0].line if file.writes else None
         emit(Notice(level="info", text=f"{INTENTS}: {shown(stated)}", path=INTENTS, line=line))
+
+    def _author(self) -> Author:
+        return Author("intent", self._conversation.session_id, self._conversation.session.record.key)
 
     async def _end(self, line: str, emit: Emit) -> None:
         try:
@@ -165,7 +170,8 @@ class SessionIntents:
                 raise ClawbotError(_(NOTHING_OPEN))
             after = with_done(text, found.line, self._deps.clock.now().date())
             before, data = (each.encode(errors="surrogateescape") for each in (text, after))
-            self._folder.replace_known(INTENTS, before, data)
+            with recording(self._deps.memory.recorder, self._author()):
+                self._folder.replace_known(INTENTS, before, data)
         except OSError as error:
             problem = _("{file} was not changed: {error}").format(file=INTENTS, error=error.strerror or error)
             raise ClawbotError(problem) from error

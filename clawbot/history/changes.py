@@ -28,7 +28,7 @@ from clawbot.text.interface import _
 
 log = logging.getLogger(__name__)
 
-UNDO, FORGET = Author("undo"), "forget"
+UNDO, FORGET, DREAM = Author("undo"), "forget", "dream"
 _MB = 1024**2
 
 
@@ -195,17 +195,23 @@ class History:
         """Take back the change whose id begins with `ident`; what came later stays. Raises HistoryError."""
         return self._undo(self.find(ident), author)
 
-    def undo_last(self, author: Author) -> Undone:
+    def undo_last(self, author: Author) -> list[Undone]:
         """Take back the last change that the program made in the session of `author`, or that a dream made, and that
-        was not taken back. Raises HistoryError."""
+        was not taken back; of a dream all that it wrote at once. Ends at a conflict. Raises HistoryError."""
         changes = self.changes()
         gone = _undone(changes)
-        for change in changes:
-            by = change.author
-            is_own = by.by == "dream" or (author.session and by.session == author.session)
-            if is_own and by.by != USER.by and not by.undoes and change.id not in gone:
-                return self._undo(change, author)
-        raise HistoryError(_("Nothing to undo."), hint=_("`clawbot memory log` lists all changes of memory files."))
+        left = [change for change in changes if not change.author.undoes and change.id not in gone]
+        last = next((change for change in left if _is_of(change.author, author)), None)
+        if last is None:
+            raise HistoryError(_("Nothing to undo."), hint=_("`clawbot memory log` lists all changes of memory files."))
+        job = last.author.job if last.author.by == DREAM else ""
+        together = [change for change in left if change.author.job == job] if job else [last]
+        done: list[Undone] = []
+        for change in together:
+            done.append(self._undo(change, author))
+            if done[-1].conflict:
+                break
+        return done
 
     def _undo(self, change: Change, author: Author) -> Undone:
         changes = self.changes()
@@ -351,6 +357,11 @@ def _with_gaps(changes: Sequence[Change]) -> list[Change]:
         last[change.path] = change.after
         found.append(change)
     return found[::-1]
+
+
+def _is_of(made: Author, author: Author) -> bool:
+    """Whether `/undo` in the session of `author` takes back what `made` changed."""
+    return made.by == DREAM or (bool(author.session) and made.session == author.session and made.by != USER.by)
 
 
 def _undone(changes: Sequence[Change]) -> dict[str, str]:

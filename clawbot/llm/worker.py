@@ -232,11 +232,16 @@ def defer_package(name: str) -> None:
     if spec is None or spec.loader is None or name in sys.modules:
         return
     loader, package = spec.loader, module_from_spec(spec)
+    lock, begun = threading.RLock(), threading.Event()
 
     def run(attribute: str) -> Any:
-        vars(package).pop("__getattr__", None)
-        loader.exec_module(package)
-        return getattr(package, attribute)
+        with lock:  # other threads wait until the package is complete; itself it may ask for what it has not yet
+            if not begun.is_set():
+                begun.set()
+                loader.exec_module(package)
+        if attribute in vars(package):
+            return vars(package)[attribute]
+        raise AttributeError(f"module {name!r} has no attribute {attribute!r}")
 
     sys.modules[name] = package
     vars(package)["__getattr__"] = run

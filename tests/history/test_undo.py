@@ -72,11 +72,19 @@ def test_undo_in_a_conversation_goes_back_step_by_step_and_repeats_nothing(
     made(history, files, "MEMORY.md", b"dream\n", Author("dream"))
     made(history, files, NOTE, b"one\ntwo\n")
     made(history, files, "USER.md", b"by hand\n", Author("user", "s1"))
-    paths = [history.undo_last(UNDO).path for _ in range(3)]
+    paths = [history.undo_last(UNDO)[0].path for _ in range(3)]
     assert paths == [NOTE, "MEMORY.md", NOTE]
     with pytest.raises(HistoryError):
         history.undo_last(UNDO)
     assert [held(files, path) for path in ("MEMORY.md", NOTE, "USER.md")] == [b"other\n", None, b"by hand\n"]
+
+
+def test_what_a_dream_wrote_at_once_is_undone_at_once(history: History, files: GuardedFolder) -> None:
+    for path, job in (("MEMORY.md", "j1"), ("memory/garden.md", "j2"), ("MEMORY.md", "j2"), (NOTE, "j2")):
+        made(history, files, path, f"{path} {job}\n".encode(), Author("dream", job=job))
+    assert [undone.path for undone in history.undo_last(UNDO)] == [NOTE, "MEMORY.md", "memory/garden.md"]
+    assert [held(files, path) for path in ("MEMORY.md", "memory/garden.md", NOTE)] == [b"MEMORY.md j1\n", None, None]
+    assert [undone.path for undone in history.undo_last(UNDO)] == ["MEMORY.md"]
 
 
 def test_an_undo_can_be_undone_and_the_change_then_undone_again(history: History, files: GuardedFolder) -> None:
@@ -86,7 +94,7 @@ def test_an_undo_can_be_undone_and_the_change_then_undone_again(history: History
         history.undo(change.id)
     history.undo(undo.id)
     assert held(files, NOTE) == b"a\n"
-    assert history.undo_last(UNDO).removed
+    assert history.undo_last(UNDO)[0].removed
     assert held(files, NOTE) is None
 
 
@@ -113,7 +121,7 @@ def test_what_was_appended_is_taken_back_to_the_byte(history: History, files: Gu
     with recording(history, Author("flush", "s1")):
         AppendOnlyFile(WorkspaceFolder(files.root), NOTE, lambda _: None).add("", "- new\n- lines", complete=False)
     assert b"n" in (held(files, NOTE) or b"")
-    undone = history.undo_last(UNDO)
+    [undone] = history.undo_last(UNDO)
     assert held(files, NOTE) == (before or None)
     assert undone.removed is (not before)
 

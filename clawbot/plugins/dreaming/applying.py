@@ -37,11 +37,14 @@ class Applied(Struct, frozen=True):
 
 
 def apply(workspace: Path, history: Recorder | None, proposals: Iterable[Proposal], *, job: str = "") -> list[Applied]:
-    """Write `proposals`, in order, each recorded in `history` as made by a dream (of the schedule's `job`, if any).
-    Blocks. Raises nothing: a proposal whose lines changed since, or whose file can't be written, is refused."""
+    """Write `proposals`, in order, each recorded in `history` as made by a dream: all as of `job`, which `/undo` takes
+    back at once, else each on its own. Blocks. Raises nothing: a proposal whose lines changed since, or whose file can't be written, is refused."""
     folder = GuardedFolder(workspace)
-    with recording(history, Author("dream", job=job)):
-        return [_apply(folder, each) for each in proposals]
+    done: list[Applied] = []
+    for each in proposals:
+        with recording(history, Author("dream", job=job or each.id)):
+            done.append(_apply(folder, each))
+    return done
 
 
 def _apply(folder: GuardedFolder, proposal: Proposal) -> Applied:

@@ -99,7 +99,7 @@ def written_text(done: Sequence[Applied]) -> str:
     files = _(", ").join(dict.fromkeys(path for each in written for path in each.paths))
     text = ngettext(
         "A dream made {n} change in {files}: /undo takes it back.",
-        "A dream made {n} changes in {files}: /undo takes the last one back.",
+        "A dream made {n} changes in {files}: /undo takes them back.",
         len(written),
     )
     return text.format(n=len(written), files=files) if written else ""

@@ -9,7 +9,7 @@ from textual import getters, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.events import Key, Resize, ScreenResume
+from textual.events import Key, Resize
 from textual.screen import Screen
 
 from clawbot.agent import events
@@ -125,11 +125,9 @@ class ChatScreen(Screen[None]):
         self.watch(self.status, "state", lambda _: self.status_bar.show_on_page(self.page), init=False)
         self.watch(self.page, "scroll_y", lambda _: self.status_bar.reads(not self.page.at_end), init=False)
 
-    def on_screen_resume(self, event: ScreenResume) -> None:
+    def on_screen_resume(self) -> None:
         if self.runtime is not None:
             self.refresh_status()
-        else:
-            event.refresh_styles = False  # at the start all was styled a moment ago
 
     def on_unmount(self) -> None:
         self.attention.leave()

@@ -144,7 +144,7 @@ async def test_the_job_proposes_and_its_line_is_the_reminder(runtime: Runtime) -
 async def test_the_job_writes_where_it_may_and_names_what_it_wrote(clock: StillClock) -> None:
     runtime = await opened("auto")
     line = await runtime.agent.idle.run("dream")
-    assert line == "A dream made 2 changes in MEMORY.md: /undo takes the last one back."
+    assert line == "A dream made 2 changes in MEMORY.md: /undo takes them back."
     assert "my sister Ada lives in Berlin" in memory(runtime)
     limits = runtime.settings.memory.history
     history = History(runtime.paths.memory_history("main"), runtime.agent.status.workspace, clock, limits)
