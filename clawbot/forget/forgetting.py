@@ -282,7 +282,7 @@ class Forgetting:
         own = {path for path in folder.glob("*.jsonl*") if session_of(path.name) in work.sessions}
         passed = {
             *(home / "memory").glob("*.sqlite*"),
-            *self._history.folder.rglob("*"),
+            *self._history.files,
             *map(ground.notes.absolute, reported),
             *own,
         }

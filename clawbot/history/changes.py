@@ -184,10 +184,14 @@ class History:
         return None if digest == UNKNOWN else self.contents.get(digest)
 
     @property
+    def files(self) -> list[Path]:
+        """All files of the history."""
+        return [*self.folder.glob("*.json*"), *self.folder.glob("objects/??/*")]
+
+    @property
     def size(self) -> int:
         """The bytes of all that is stored."""
-        logged = sum(file.stat().st_size for file in self.folder.glob("*.json*"))
-        return logged + sum(self.contents.sizes().values())
+        return sum(file.stat().st_size for file in self.files)
 
     # -- undo ----------------------------------------------------------------------------------------------------------
 
