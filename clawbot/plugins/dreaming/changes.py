@@ -53,6 +53,16 @@ def replaces(old: str, new: str) -> bool:
     return bool(common) and (_is_changed(before, after, common) or updates(before.text, after.text))
 
 
+def restated(old: str, new: str) -> str:
+    """Return `new` with the beginning of `old`, where both fill the same slot: a question for it finds both."""
+    text = bare(old)
+    for name in table().slots:
+        before, after = pattern("slots", name).search(text), pattern("slots", name).search(new)
+        if before is not None and after is not None and not (before.start() or after.start()):
+            return f"{before[0]}{new[after.end() :]}"
+    return new
+
+
 def _is_changed(old: _Statement, new: _Statement, common: frozenset[str]) -> bool:
     """Return whether `new` speaks of a change, and has enough words in `common` with `old`, or the same beginning."""
     if not new.news or old.denies != new.denies or not (old.words - common and new.words - common):

@@ -13,7 +13,7 @@ from clawbot.memory.dates import dates_in
 from clawbot.memory.dates.validity import validity_of
 from clawbot.plugins.dreaming.book import SourceLine
 from clawbot.plugins.dreaming.lines import bare, denies, words
-from clawbot.plugins.dreaming.tables import usual
+from clawbot.plugins.dreaming.tables import table, usual
 from clawbot.text.language import CJK, STOP_WORDS
 from clawbot.text.numerals import numbers_in
 from clawbot.text.patterns import lazy_re
@@ -29,7 +29,6 @@ _TOKEN = lazy_re(
 )
 _CJK = lazy_re(f"[{CJK}]")
 _PLAIN = frozenset(" !\"%&'()*+,-./:;=?@_~’‘“”–—…·、。，：；！？（）《》「」『』【】")
-_NUMERALS = frozenset("〇零一二三四五六七八九十百千万亿萬億两兩半")
 _LONG_SPAN = 400  # days
 _OPENERS = frozenset({"the", "user", "they", "their", "he", "she", "his", "her", "it", "its", "this", "a", "an"})
 _FEW = 3  # characters of a word that is a contraction or an ending
@@ -105,7 +104,7 @@ class Ground:
         inside, borders = _usual(run)
         for at, character in enumerate(run):
             in_source = character in self._characters
-            if not in_source and (character in _NUMERALS or at not in inside):
+            if not in_source and (character in table().usual["numerals"] or at not in inside):
                 return False
             pair = run[at : at + 2]
             if len(pair) == 2 and pair not in self._text and at + 1 not in borders:

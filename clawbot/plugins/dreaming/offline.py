@@ -14,7 +14,7 @@ from clawbot.memory.dates import dates_in
 from clawbot.memory.dates.validity import marked, validity_of
 from clawbot.plugins.dreaming.applying import MAIN
 from clawbot.plugins.dreaming.book import Book, SourceLine
-from clawbot.plugins.dreaming.changes import replaces
+from clawbot.plugins.dreaming.changes import replaces, restated
 from clawbot.plugins.dreaming.lines import is_alike, is_covered
 from clawbot.plugins.dreaming.proposals import Proposal, identified
 from clawbot.plugins.dreaming.tables import has
@@ -151,7 +151,7 @@ def _superseding(fact: Fact, old: Sequence[SourceLine]) -> Proposal:
         id="",
         kind="supersede",
         file=file,
-        text=_entry(fact.text, fact.day),
+        text=_entry(restated(old[0].text, fact.text), fact.day),
         sources=(fact.line.source,),
         reason=_("A later note states another value."),
         old=tuple(dict.fromkeys(each.text for each in old if each.path == file)),

@@ -42,6 +42,7 @@ class Person(Struct, frozen=True):
     person: list[str]
     topic: list[str]
     slot: list[Slot]
+    entries: dict[str, str] = {}
 
 
 class Year(Struct, frozen=True):

@@ -47,7 +47,8 @@ class ScriptedDreamer:
     info = ModelInfo(ref="script/dreamer", window=32_000)
 
     def __init__(self, year: Year) -> None:
-        self._stated = year.stated
+        self._entries = year.person.entries
+        self._stated = {**year.stated, **{new: year.stated[line] for line, new in self._entries.items()}}
         self._lies = 0
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
@@ -75,7 +76,11 @@ class ScriptedDreamer:
             value = self._stated[text][1]
             if any(slot == number and at >= value for slot, at in entries):
                 continue
-            base: dict[str, object] = {"text": text, "sources": [source], "reason": "It is stated."}
+            base: dict[str, object] = {
+                "text": self._entries.get(text, text),
+                "sources": [source],
+                "reason": "It is stated.",
+            }
             old = [position for (slot, at), position in entries.items() if slot == number and at < value]
             yield {"kind": "supersede", "old": old, **base} if old else {"kind": "add", **base}
 
