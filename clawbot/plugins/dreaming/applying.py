@@ -38,8 +38,8 @@ class Applied(Struct, frozen=True):
 
 def apply(workspace: Path, history: Recorder | None, proposals: Iterable[Proposal], *, job: str = "") -> list[Applied]:
     """Write `proposals`, in order, each recorded in `history` as made by a dream: all as of `job`, which `/undo` takes
-    back at once, else each on its own. Blocks. Raises nothing: a proposal whose lines changed since, or whose file can't be
-    written, is refused."""
+    back at once, else each on its own. Blocks. Raises nothing: a proposal whose lines changed since, or whose file
+    can't be written, is refused."""
     folder = GuardedFolder(workspace)
     done: list[Applied] = []
     for each in proposals:

@@ -17,6 +17,7 @@ from clawbot.text.patterns import lazy_re
 _FEWEST = 2  # words that two statements share, to be about one thing
 _SHORT = 4  # words of a value
 _TITLE = lazy_re(r"\b(Dr|Mr|Mrs|Ms|Prof|St)\.(?=\s)")
+_CLAUSE = lazy_re(r"[,;.]\s|[,;.]\Z|[，。；]")
 _NAME = re.compile(r"[A-Z]\w+|\d")
 
 
@@ -91,7 +92,7 @@ def _read(line: str) -> _Statement:
         thing=words(thing) if value.strip() else frozenset(),
         value=words(value),
         shape=_shape(value),
-        slots={name: words(text[end:]) for name, end in slots.items()},
+        slots={name: words(_CLAUSE.split(text[end:])[0]) for name, end in slots.items()},
         leaves=tuple(filter(None, map(words, left))),
         news=has("frames", "news", text) or has("lasting", "change", text),
         denies=denies(text),

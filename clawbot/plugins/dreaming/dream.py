@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta
@@ -18,7 +19,7 @@ from clawbot.deadline import Cancellation
 from clawbot.llm.protocol import ChatModel
 from clawbot.memory.documents.memory_files import MemoryDocuments
 from clawbot.messages import OFFLINE
-from clawbot.plugins.dreaming.applying import Applied, apply
+from clawbot.plugins.dreaming.applying import Applied, StaleError, apply
 from clawbot.plugins.dreaming.book import Book, Span, read_book
 from clawbot.plugins.dreaming.model import Asked, ask_model
 from clawbot.plugins.dreaming.offline import propose
@@ -101,8 +102,13 @@ def accept(
 
 
 def _read(context: DreamContext, today: date, days: int | None) -> Book:
+    """Return what is to be read, as if all that waits were written: a dream goes on from there."""
     documents = MemoryDocuments(context.workspace, (), zone=context.clock.now().tzinfo)
-    return read_book(documents, context.workspace, _span(context.store.last, today, days))
+    book = read_book(documents, context.workspace, _span(context.store.last, today, days))
+    for each in context.store.pending():
+        with contextlib.suppress(StaleError, ValueError):
+            book = book.changed(each)
+    return book
 
 
 def _span(last: LastDream, today: date, days: int | None) -> Span:
