@@ -51,9 +51,9 @@ class SourceLine(Struct, frozen=True):
 
 class Book(Struct, frozen=True):
     """`files` are the lines of MEMORY.md and the topic files, `notes` those of the notes that are read, oldest first,
-    `before` those of older notes. `shown` are the lines that can be sources, by position: `notes` and entries of
+    `before` those of older notes. `shown` are the lines that can be sources, by position: notes and entries of
     `files`. `closed` are the files that can't be read, and why. `left_out` counts lines with a secret or an order;
-    `secrets` are those that occurred."""
+    `secrets` are those that occurred. `added` are lines of proposals that wait, of the number 0."""
 
     files: dict[str, tuple[str, ...]]
     notes: tuple[SourceLine, ...]
@@ -62,6 +62,7 @@ class Book(Struct, frozen=True):
     closed: dict[str, str] = {}
     left_out: int = 0
     secrets: frozenset[str] = frozenset()
+    added: tuple[SourceLine, ...] = ()
 
     @property
     def topics(self) -> Collection[str]:
@@ -70,8 +71,9 @@ class Book(Struct, frozen=True):
 
     @property
     def entries(self) -> list[SourceLine]:
-        """The entries of MEMORY.md and the topic files that can be sources and are still there."""
-        return [line for line in self.shown.values() if line.text in self.files.get(line.path, ())]
+        """The entries of MEMORY.md and the topic files that can be sources and are still there, and what is added."""
+        lines = (*self.shown.values(), *self.added)
+        return [line for line in lines if line.text in self.files.get(line.path, ())]
 
     def lines(self, sources: Iterable[str]) -> list[SourceLine]:
         """Return the lines at `sources`, which were shown."""
@@ -88,7 +90,9 @@ class Book(Struct, frozen=True):
         if proposal.kind == "move":
             files[proposal.target] = tuple(received(files.get(proposal.target, ("",)), proposal))
         files[proposal.file] = tuple(edited(files.get(proposal.file, ("",)), proposal))
-        return structs.replace(self, files=files)
+        new = SourceLine(proposal.file, 0, proposal.text, None)
+        is_entry = proposal.kind not in ("move", "drop")
+        return structs.replace(self, files=files, added=(*self.added, new) if is_entry else self.added)
 
 
 class Span(Struct, frozen=True):
@@ -119,8 +123,9 @@ def read_book(documents: MemoryDocuments, workspace: Path, span: Span, *, with_b
     secrets = secret_values(document.text for document in (*read, *before))
     lines, older = ([line for each in sorted(part, key=_by_day) for line in _lines_of(each)] for part in (read, before))
     kept = _without_left_out(lines, secrets)
-    shown = {line.source: line for line in (*kept, *_entries(files))}
-    return Book(files, kept, shown, _without_left_out(older, secrets), closed, len(lines) - len(kept), secrets)
+    earlier = _without_left_out(older, secrets)
+    shown = {line.source: line for line in (*kept, *earlier, *_entries(files))}
+    return Book(files, kept, shown, earlier, closed, len(lines) - len(kept), secrets)
 
 
 def newest(lines: Sequence[SourceLine], max_tokens: int) -> list[SourceLine]:

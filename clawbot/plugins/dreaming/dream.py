@@ -20,7 +20,8 @@ from clawbot.llm.protocol import ChatModel
 from clawbot.memory.documents.memory_files import MemoryDocuments
 from clawbot.messages import OFFLINE
 from clawbot.plugins.dreaming.applying import Applied, StaleError, apply
-from clawbot.plugins.dreaming.book import Book, Span, read_book
+from clawbot.plugins.dreaming.asked import often_found
+from clawbot.plugins.dreaming.book import RECENT, Book, Span, read_book
 from clawbot.plugins.dreaming.model import Asked, ask_model
 from clawbot.plugins.dreaming.offline import propose
 from clawbot.plugins.dreaming.proposals import LastDream, Proposal, ProposalStore, proposal_store
@@ -32,10 +33,13 @@ log = logging.getLogger(__name__)
 
 
 class DreamContext(Struct, frozen=True):
-    """What a dream works with: the agent's `workspace`, the record of its proposals, the settings. `clock` is in the
-    user's zone. `model` None: by rules, as with the offline model. `cancel` ends a running call of the model."""
+    """What a dream works with: the agent's `workspace` and `transcripts`, the record of its proposals, the settings.
+
+    `clock` is in the user's zone. `model` None: by rules, as with the offline model. `cancel` ends a running call of
+    the model."""
 
     workspace: Path
+    transcripts: Path
     store: ProposalStore
     limits: DreamSettings
     clock: Clock
@@ -49,7 +53,8 @@ def context_of(
     """Return the context of a dream of `agent_id`. Raises ConfigError for an unknown one."""
     workspace = settings.agent(agent_id).workspace
     store = proposal_store(paths, agent_id, clock)
-    return DreamContext(workspace, store, settings.memory.dream, clock, Cancellation(), model)
+    transcripts = paths.sessions(agent_id)
+    return DreamContext(workspace, transcripts, store, settings.memory.dream, clock, Cancellation(), model)
 
 
 class Refused(Struct, frozen=True):
@@ -77,14 +82,15 @@ async def dream(context: DreamContext, *, days: int | None = None, dry_run: bool
     Raises ModelError, TimeoutError, InterruptedTurnError (then nothing is recorded), ConfigError and OSError.
     """
     now = context.clock.now()
-    book = await asyncio.to_thread(_read, context, now.date(), days)
+    model = None if context.model is None or context.model.info.ref == OFFLINE else context.model
+    book = await asyncio.to_thread(_read, context, now.date(), days, with_before=model is None)
     asked = Asked()
-    if context.model is not None and context.model.info.ref != OFFLINE and book.notes:
-        limit = context.limits.read_tokens
-        asked = await ask_model(context.model, book, limit, epoch_ms(now), context.cancel)
+    if model is not None and book.notes:
+        asked = await ask_model(model, book, context.limits.read_tokens, epoch_ms(now), context.cancel)
         proposals = list(asked.proposals)
     else:
-        proposals = await asyncio.to_thread(propose, book)
+        often = await asyncio.to_thread(often_found, context.transcripts, (now - RECENT).timestamp())
+        proposals = await asyncio.to_thread(propose, book, often)
     return await asyncio.to_thread(_end, context, book, proposals, asked, None if dry_run else now)
 
 
@@ -101,10 +107,10 @@ def accept(
     return done
 
 
-def _read(context: DreamContext, today: date, days: int | None) -> Book:
+def _read(context: DreamContext, today: date, days: int | None, *, with_before: bool) -> Book:
     """Return what is to be read, as if all that waits were written: a dream goes on from there."""
     documents = MemoryDocuments(context.workspace, (), zone=context.clock.now().tzinfo)
-    book = read_book(documents, context.workspace, _span(context.store.last, today, days))
+    book = read_book(documents, context.workspace, _span(context.store.last, today, days), with_before=with_before)
     for each in context.store.pending():
         with contextlib.suppress(StaleError, ValueError):
             book = book.changed(each)

@@ -162,7 +162,7 @@ async def _answer(model: ChatModel, request: ChatRequest, cancel: Cancellation) 
 
 
 def _question(book: Book, part: Sequence[SourceLine]) -> str:
-    entries = "".join(map(_shown, book.entries)) or "(none)\n"
+    entries = "".join(_shown(line) for line in book.entries if line.number) or "(none)\n"
     return f"<entries>\n{entries}</entries>\n\n<notes>\n{''.join(map(_shown, part))}</notes>"
 
 

@@ -44,26 +44,22 @@ class Fact(Struct, frozen=True):
         return self.line.day or date.min
 
 
-def propose(book: Book, asked: Iterable[SourceLine] = ()) -> list[Proposal]:
-    """Return what the notes of `book` change in MEMORY.md; `asked` are the lines of notes that answered often."""
+def propose(book: Book, often: Collection[str] = ()) -> list[Proposal]:
+    """Return what the notes of `book` change in MEMORY.md; `often` are the positions of lines that answered often."""
     entries = [entry for entry in book.entries if validity_of(entry.text).until is None]
-    found = [*_changes(book, entries, asked), *_repeated_entries(entries), *_earlier_entries(entries)]
+    found = [*_changes(book, entries, often), *_repeated_entries(entries), *_earlier_entries(entries)]
     return [identified(each) for each in found[:MAX_PROPOSALS]]
 
 
-def _changes(book: Book, entries: Sequence[SourceLine], asked: Iterable[SourceLine]) -> Iterator[Proposal]:
+def _changes(book: Book, entries: Sequence[SourceLine], often: Collection[str]) -> Iterator[Proposal]:
     facts = [fact for line in book.notes for fact in _facts_in(line)]
     older = [fact for line in book.before for fact in _facts_in(line)]
-    often = {line.source for line in asked}
+    asked = [fact for fact in older if fact.line.source in often]
     known = list(entries)
-    for fact in _newest(_worth_a_line(facts, older, entries, often)):
+    for fact in _newest(_worth_a_line([*asked, *facts], older, entries, often)):
         old = [entry for entry in known if _replaces(fact, entry)]
-        if any(is_covered(fact.text, each.text) or is_alike(fact.text, each.text, _ALIKE) for each in known):
-            if not old:
-                continue
-            old = [entry for entry in old if not is_covered(fact.text, entry.text)]
-            if not old:
-                continue
+        if not old and any(_states(entry, fact) for entry in known):
+            continue
         known = [entry for entry in known if entry not in old]
         yield _superseding(fact, old[:2]) if old else _adding(fact, fact.line.source in often, [*older, *facts])
 
@@ -114,6 +110,12 @@ def _newest(facts: Sequence[Fact]) -> list[Fact]:
         if not is_past:
             kept.append(fact)
     return kept[::-1]
+
+
+def _states(entry: SourceLine, fact: Fact) -> bool:
+    """Return whether the entry states the fact already, in its own words."""
+    text = restated(entry.text, fact.text)
+    return is_covered(text, entry.text) or is_alike(text, entry.text, _ALIKE)
 
 
 def _replaces(fact: Fact, entry: SourceLine) -> bool:

@@ -25,7 +25,7 @@ _FEWEST = 3  # lines that make a topic
 def make_room(book: Book, max_tokens: int) -> list[Proposal]:
     """Return the moves that bring the MEMORY.md of `book` below `max_tokens`."""
     excess = size_of(book) - max_tokens
-    entries = [entry for entry in book.entries if entry.path == MAIN]
+    entries = [entry for entry in book.entries if entry.path == MAIN and entry.number]
     chosen = _chosen(sorted(entries, key=_rank), excess + int(max_tokens * _SLACK)) if excess > 0 else []
     return _moves(chosen, entries)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from datetime import date, timedelta
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from clawbot.plugins.dreaming.asked import often_found
 from clawbot.plugins.dreaming.book import Book, SourceLine
 from clawbot.plugins.dreaming.changes import replaces
 from clawbot.plugins.dreaming.offline import is_lasting, propose
@@ -74,3 +76,16 @@ def test_entries_that_others_state_or_replace_are_found() -> None:
     found = {each.kind: each for each in propose(book(memory))}
     assert found["drop"].old == (memory[0],)
     assert (found["supersede"].old, found["supersede"].until) == ((memory[2],), "2026-01-01")
+
+
+def test_what_three_searches_found_first_is_proposed(tmp_path: Path) -> None:
+    line = "Blue Bottle opens at seven, says the sign"
+    found = {"toolName": "memory_search", "details": {"results": [{"path": "memory/2026-03-09.md", "startLine": 1}]}}
+    record = json.dumps({"type": "message", "message": found}, separators=(",", ":"))
+    (tmp_path / "a.jsonl").write_text("\n".join([record, record, '{"toolName":"memory_search"', ""]), "utf-8")
+    assert often_found(tmp_path, 0) == frozenset()
+    (tmp_path / "b.jsonl").write_text(f"{record}\n", "utf-8")
+    often = often_found(tmp_path, 0)
+    assert propose(book([], line, "Rain all day", before=1)) == []
+    [proposal] = propose(book([], line, "Rain all day", before=1), often)
+    assert (proposal.text, proposal.reason) == (f"- {line} (since 2026-03-09)", "Asked for several times.")
