@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -76,11 +78,16 @@ def _change(folder: GuardedFolder, path: str, edit: Callable[[list[str]], list[s
     if len(find_secrets(after)) > len(find_secrets(text)):
         raise StaleError("it would put a secret together")
     if before is None:
-        if not folder.create(path, after.encode()):
-            raise ChangedFileError(f"{path} was created by another program")
+        # Not by `create`: a kill could leave it with two names, and then it is not read.
+        folder.replace(path, after.encode(), check=partial(_demand_missing, folder, path))
     else:
         folder.replace_known(path, before, encoded_like(after, before))
     return True
+
+
+def _demand_missing(folder: GuardedFolder, path: str) -> None:
+    if folder.state(path) is not None:
+        raise ChangedFileError(errno.EEXIST, "was created by another program since", path)
 
 
 def read_lines(folder: GuardedFolder, path: str) -> bytes | None:
