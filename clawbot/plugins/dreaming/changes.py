@@ -57,7 +57,7 @@ def replaces(old: str, new: str) -> bool:
 def restated(old: str, new: str) -> str:
     """Return `new` with the beginning of `old`, where both fill the same slot: a question for it finds both."""
     text = bare(old)
-    for name in table().slots:
+    for name in _read(old).slots.keys() & _read(new).slots.keys():
         before, after = pattern("slots", name).search(text), pattern("slots", name).search(new)
         if before is not None and after is not None and not (before.start() or after.start()):
             return f"{before[0]}{new[after.end() :]}"
@@ -92,7 +92,7 @@ def _read(line: str) -> _Statement:
         thing=words(thing) if value.strip() else frozenset(),
         value=words(value),
         shape=_shape(value),
-        slots={name: words(_CLAUSE.split(text[end:])[0]) for name, end in slots.items()},
+        slots={name: found for name, end in slots.items() if (found := words(_CLAUSE.split(text[end:])[0]))},
         leaves=tuple(filter(None, map(words, left))),
         news=has("frames", "news", text) or has("lasting", "change", text),
         denies=denies(text),
