@@ -106,6 +106,8 @@ def chunks_of(document: Document, settings: MemorySearchSettings) -> list[ChunkR
 
 def _depth(line: str) -> int:
     """Return how far an item is indented, in steps of two columns; one column is a step too."""
+    if line[:1] not in (" ", "\t"):
+        return 0
     indent = line.expandtabs(4)
     return min(MAX_DEPTH, (len(indent) - len(indent.lstrip(" ")) + 1) // 2)
 
@@ -169,9 +171,10 @@ _FLAGS_OF_NAMES = {
     name: (DATED if name in _TIME_NAMES or name in TIME_WORDS else 0) | (NUMBERED if name in _NUMBER_NAMES else 0)
     for name in (*_TIME_NAMES, *TIME_WORDS, *_NUMBER_NAMES)
 }
-# Punctuation as spaces, digits as one sign. Within ASCII, where that is one pass in C.
+# Small letters, punctuation as spaces, digits as one sign. Within ASCII, where that is one pass in C.
 _FIGURE = "0"
-_PARTS = str.maketrans(dict.fromkeys(string.punctuation, " ") | dict.fromkeys(string.digits, _FIGURE))
+_SMALL = dict(zip(string.ascii_uppercase, string.ascii_lowercase, strict=True))
+_PARTS = str.maketrans(dict.fromkeys(string.punctuation, " ") | dict.fromkeys(string.digits, _FIGURE) | _SMALL)
 _FLAGGED_PARTS = frozenset(" ".join((*_TIME_NAMES, *TIME_WORDS, *_NUMBER_NAMES)).translate(_PARTS).split())
 
 
@@ -179,7 +182,7 @@ def _may_have_flags(text: str) -> bool:
     """Return whether a word of `text` may have flags: a test that costs a third of asking for each word."""
     if not text.isascii():
         return True
-    parts = text.translate(_PARTS).lower()
+    parts = text.translate(_PARTS)
     return _FIGURE in parts or not _FLAGGED_PARTS.isdisjoint(parts.split())
 
 

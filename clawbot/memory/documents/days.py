@@ -39,11 +39,11 @@ _MOMENT = lazy_re(
 )
 _TITLE = lazy_re(r"\s*#[ \t]+(?P<title>[^\n]+)")
 # Lines that set a day or change the context: code fences, headings, messages with day and time.
-_MARKERS = lazy_re(
-    r"^(?:[ ]{0,3}(?P<fence>`{3,}|~{3,})|(?P<marks>#{1,6})[ \t]+(?P<heading>[^\n]*\d[^\n]*)|(?P<other>#{1,6})[ \t]"
-    r"|\[?(?P<message>\d{4}-\d{2}-\d{2})[ T]\d{1,2}:\d{2}(?::\d{2})?\]?[ \t]+[^\n:：]{1,40}[:：])",
-    re.MULTILINE,
+_MARKER = lazy_re(
+    r"(?:[ ]{0,3}(?P<fence>`{3,}|~{3,})|(?P<marks>#{1,6})[ \t]+(?P<heading>[^\n]*\d[^\n]*)|(?P<other>#{1,6})[ \t]"
+    r"|\[?(?P<message>\d{4}-\d{2}-\d{2})[ T]\d{1,2}:\d{2}(?::\d{2})?\]?[ \t]+[^\n:：]{1,40}[:：])"
 )
+_MARKER_BEGINS = frozenset(" `~#[0123456789")
 _SESSION = lazy_re(r"Session: (?P<date>\d{4}-\d{2}-\d{2}) \d{2}:\d{2}")
 
 
@@ -111,14 +111,13 @@ def marks_of(text: str, days: date | tuple[date, ...] | None) -> tuple[DayMark, 
     """Where lines of other days begin in a note of `days`; () if it is of one day at most, and nowhere else of
     another."""
     reader = _DayReader((days,) if isinstance(days, date) else days or ())
-    line, position = 1, 0
     marks = [DayMark(1, reader.days)]
-    for found in _MARKERS.finditer(text):
-        line += text.count("\n", position, found.start())
-        position = found.start()
-        reader.take(found)
-        if reader.days != marks[-1].days:
-            marks.append(DayMark(line, reader.days))
+    for line, content in enumerate(text.split("\n"), start=1):
+        # A search in the complete text tries each of its characters.
+        if content[:1] in _MARKER_BEGINS and (found := _MARKER.match(content)):
+            reader.take(found)
+            if reader.days != marks[-1].days:
+                marks.append(DayMark(line, reader.days))
     return tuple(marks) if len(marks) > 1 or len(marks[0].days) > 1 else ()
 
 
