@@ -46,7 +46,7 @@ class Plan(Struct, frozen=True):
         return (*self.changed, *self.added)
 
 
-def make_plan(listed: Iterable[FileState], known: Mapping[str, Known], hidden: Collection[str] = ()) -> Plan:
+def make_plan(listed: Collection[FileState], known: Mapping[str, Known], hidden: Collection[str] = ()) -> Plan:
     """Compare a listing with the index, by size and time. Differing files may still have the same content.
 
     Files below `hidden` paths, which could not be read, remain indexed.
@@ -54,16 +54,15 @@ def make_plan(listed: Iterable[FileState], known: Mapping[str, Known], hidden: C
     added: list[FileState] = []
     changed: list[FileState] = []
     unchanged = 0
-    seen: set[str] = set()
     for state in listed:
-        seen.add(state.path)
         entry = known.get(state.path)
         if entry is None:
             added.append(state)
-        elif (entry.size, entry.mtime_ns, entry.source) == (state.size, state.mtime_ns, state.source):
+        elif entry.mtime_ns == state.mtime_ns and entry.size == state.size and entry.source == state.source:
             unchanged += 1
         else:
             changed.append(state)
+    seen = {state.path for state in listed} if unchanged + len(changed) < len(known) else known
     missing = [path for path in known if path not in seen]
     removed = tuple(path for path in missing if not is_hidden(path, hidden))
     return Plan(tuple(added), tuple(changed), removed, unchanged + len(missing) - len(removed))

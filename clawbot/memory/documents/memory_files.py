@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from clawbot.errors import ClawbotError
 from clawbot.files import version_of
 from clawbot.guarded import SpecialFileError
-from clawbot.memory.dates.named import Order, is_ambiguous, named_path, order_in, order_of_locale
+from clawbot.memory.dates.named import YEAR_LAST, Order, is_ambiguous, named_path, order_in, order_of_locale
 from clawbot.memory.documents.days import DayMark, days_in, marks_of, named_by
 from clawbot.memory.documents.kept_listing import KeptListing
 from clawbot.memory.documents.walking import (
@@ -162,13 +162,15 @@ class MemoryDocuments:
         listing = self._listings.get()
         if listing is not self._marked_listing[0]:
             orders: dict[str, set[Order]] = {}
-            for state in listing.files:
+            # One search for all of them: the names of nearly all notes have the year first.
+            has_order = YEAR_LAST.search("\n".join([state.path for state in listing.files]))
+            for state in listing.files if has_order else ():
                 folder, _, name = state.path.rpartition("/")
                 while (order := order_in(name)) and folder:
                     orders.setdefault(folder, set()).add(order)
                     folder = folder.rpartition("/")[0]
             self._orders = orders
-            files = tuple(map(self._marked, listing.files))
+            files = tuple(map(self._marked, listing.files)) if has_order else listing.files
             self._marked_listing = listing, listing if files == listing.files else replace(listing, files=files)
         return self._marked_listing[1]
 

@@ -25,7 +25,7 @@ from clawbot.text.tokens import FTS5_TOKENIZER
 if TYPE_CHECKING:
     import apsw
 
-T = TypeVar("T", bound=msgspec.Struct)
+T = TypeVar("T")
 
 APPLICATION_ID = 0x636C6177
 """Identifies the database as ours ("claw")."""
@@ -381,9 +381,10 @@ def read_totals(connection: apsw.Connection) -> dict[Source, Totals]:
 
 
 def valid(kind: type[T], values: Sequence[Any], path: Path) -> T:
-    """Return a struct from `values` of the database at `path`. Raises DamagedIndexError if they are invalid."""
+    """Return `kind`, an `array_like` struct or a list of them, of `values` of the database at `path`. Raises
+    DamagedIndexError if they are invalid."""
     try:
-        return msgspec.convert(dict(zip(kind.__struct_fields__, values, strict=True)), kind)
+        return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
         raise DamagedIndexError(path, f"holds what can't be ({error})") from error
 

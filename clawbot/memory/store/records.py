@@ -156,7 +156,7 @@ class FileRecord(Struct, frozen=True):
     marks: tuple[DayMark, ...] = ()
 
 
-class KnownFile(Struct, frozen=True):
+class KnownFile(Struct, frozen=True, array_like=True):
     """A file in the index; `size` is in bytes."""
 
     id: int
@@ -179,7 +179,7 @@ class PendingChunk(Struct, frozen=True):
     above: str
 
 
-class FileRow(Struct, frozen=True):
+class FileRow(Struct, frozen=True, array_like=True):
     """A file for a search. `day` is that of the file; `days` has details if there are several."""
 
     id: int
@@ -238,7 +238,7 @@ class ChunkRow(Struct, frozen=True):
     text: str
 
 
-class Totals(Struct, frozen=True):
+class Totals(Struct, frozen=True, array_like=True):
     """The size of an index. `pending` chunks have no vector yet; `bytes` is the size of the files."""
 
     files: int = 0

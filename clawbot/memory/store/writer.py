@@ -22,6 +22,7 @@ from clawbot.memory.store.chunk_table import MUTE, Change, ChunkTable, VectorKey
 from clawbot.memory.store.database import (
     ANY_FILE,
     empty_log,
+    fetch,
     note_changes,
     open_for_writing,
     read_generation,
@@ -193,8 +194,9 @@ class IndexWriter:
         """Return the files of the index by path. They are read once: nobody else writes."""
         with self._lock, self._errors:
             if self._known is None:
-                rows = self.connection.execute("SELECT path, id, source, size, mtime_ns, digest FROM files")
-                self._known = {str(path): valid(KnownFile, values, self.path) for path, *values in rows}
+                rows = fetch(self.connection, "SELECT id, source, size, mtime_ns, digest, path FROM files")
+                found = valid(list[KnownFile], rows, self.path)
+                self._known = dict(zip([row[-1] for row in rows], found, strict=True))
             return dict(self._known)
 
     def expect(self, known: Mapping[str, KnownFile]) -> None:

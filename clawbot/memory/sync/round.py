@@ -17,7 +17,7 @@ import msgspec
 from clawbot.memory.backend import IndexContext
 from clawbot.memory.chunking.chunks import CHUNKER_VERSION
 from clawbot.memory.documents.indexed_text import indexing_rule
-from clawbot.memory.documents.library import Library, make_plan
+from clawbot.memory.documents.library import Library, Plan, make_plan
 from clawbot.memory.embeddings.embedding_text import EMBEDDING_TEXT_VERSION
 from clawbot.memory.embeddings.protocol import Embedder, Vectors
 from clawbot.memory.store.database import file_mark, open_for_reading
@@ -97,9 +97,13 @@ class KnownFiles:
     def of(self, index: IndexWriter) -> Mapping[str, KnownFile]:
         """The files of `index`: those kept, if it has not changed since. Others may have touched some: these are then
         compared once more."""
-        if self._state == _state_of(index):
+        if self.are_of(index):
             index.expect(self._files)
         return index.known()
+
+    def are_of(self, index: IndexWriter) -> bool:
+        """Return whether those kept are the files of `index` now."""
+        return self._state == _state_of(index)
 
     def keep(self, index: IndexWriter) -> None:
         self._state, self._files = _state_of(index), index.known()
@@ -146,6 +150,7 @@ class Round:
         self._pending = 0
         self._unpublished = False
         self._dimensions = 0
+        self._plan: Plan | None = None
 
     @property
     def writer(self) -> IndexWriter:
@@ -169,8 +174,7 @@ class Round:
                 self.last_sync = index.last_sync
         except (MissingIndexError, DamagedIndexError):
             return None
-        listing = context.library.list()
-        plan = make_plan(listing.files, known, listing.hidden)
+        plan = self._plan = self._made_plan(known)
         if identity != effective_identity(identity, self._wanted) or not plan.is_empty or (pending and ready):
             return None
         context.library.remember(known)
@@ -192,6 +196,8 @@ class Round:
         live, self.quarantined = open_index(db, self._context.clock.now(), doubted=doubted)
         self._doubted = False
         self._writer = live
+        # Another process may have indexed files that were written after `check` listed them.
+        self._plan = self._plan if self._known.are_of(live) else None
         self._known.of(live)
         if self.quarantined is not None:
             log.warning("%s", self.quarantined)
@@ -203,6 +209,7 @@ class Round:
             if known != wanted:
                 live.set_identity(wanted)
         else:
+            self._plan = None
             self._refuse_to_empty(live)
             self._begin_rebuild(live, known, force=force)
         self._context.cache.table = self.writer.cache
@@ -320,12 +327,16 @@ class Round:
 
     def _write(self, writer: IndexWriter, done: SyncCounts, report: ReportProgress) -> bool:
         context = self._context
-        listing = context.library.list()
-        plan = make_plan(listing.files, writer.known(), listing.hidden)
+        # That of `check` is new enough for the requests that were there before it.
+        plan, self._plan = self._plan or self._made_plan(writer.known()), None
         todo = plan.to_read
         pace = Pace("text", "files", context.clock, total=len(todo), weight=sum(state.size + 1 for state in todo))
         phase = TextPhase(writer, context.library, context.settings, done)
         return phase.run(plan, lambda files, size: report(pace.step(files, size + 1)), self._should_stop)
+
+    def _made_plan(self, known: Mapping[str, KnownFile]) -> Plan:
+        listing = self._context.library.list()
+        return make_plan(listing.files, known, listing.hidden)
 
     def _close_all(self) -> None:
         self._context.cache.table = None

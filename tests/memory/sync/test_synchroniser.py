@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from clawbot.errors import ClawbotError
+from clawbot.memory.documents.library import Library
+from clawbot.memory.documents.walking import Listing
 from clawbot.memory.embeddings import embedder_handle
 from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.embeddings.protocol import EmbeddingError, Purpose, Vectors
@@ -86,9 +88,9 @@ async def test_the_files_of_the_index_are_read_once_however_often_one_changes(
     read: list[object] = []
     convert = database.valid
 
-    def counted(kind: type[Any], values: Sequence[Any], path: Path) -> Any:
-        read.append(values)
-        return convert(kind, values, path)
+    def counted(kind: type[Any], rows: Sequence[Any], path: Path) -> Any:
+        read.extend(rows)
+        return convert(kind, rows, path)
 
     monkeypatch.setattr(writing, "valid", counted)
     async with house.opened(WordEmbedder()) as index:
@@ -107,6 +109,41 @@ async def test_the_files_of_the_index_are_read_once_however_often_one_changes(
         read.clear()
         assert (await index.sync()).unchanged == 20
         assert len(read) == 20
+
+
+async def test_the_files_are_listed_once_for_a_change(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.notes(3)
+    await house.sync(WordEmbedder())
+    listed: list[Library] = []
+    get = Library.list
+
+    def counted(library: Library) -> Listing:
+        listed.append(library)
+        return get(library)
+
+    monkeypatch.setattr(Library, "list", counted)
+    house.write("memory/a.md", "alpha")
+    assert (await house.sync(WordEmbedder())).added == 1
+    assert len(listed) == 1
+
+
+async def test_what_another_process_indexes_after_the_listing_is_not_removed(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.notes(3)
+    await house.sync(WordEmbedder())
+    begin = Round.open
+
+    def late(work: Round, *, force: bool, dimensions: int = 0) -> None:
+        monkeypatch.setattr(Round, "open", begin)
+        house.write("memory/b.md", "beta")
+        asyncio.run(house.sync(WordEmbedder()))
+        begin(work, force=force, dimensions=dimensions)
+
+    monkeypatch.setattr(Round, "open", late)
+    house.write("memory/a.md", "alpha")
+    report = await house.sync(WordEmbedder())
+    assert (report.removed, report.unchanged) == (0, 5)
 
 
 async def test_another_time_alone_is_no_change(house: House) -> None:
