@@ -193,7 +193,16 @@ def test_an_error_of_the_closing_that_has_words_reaches_the_caller(tmp_path: Pat
 @pytest.mark.few(1)
 @pytest.mark.parametrize("module", ["clawbot.tui.run", "clawbot.tui.app"])
 def test_the_first_paint_imports_nothing_heavy(module: str) -> None:
-    heavy = ("litellm", "pydantic", "apsw", "yaml", "pygments", "markdown_it", "rich.markdown", "clawbot.runtime")
+    heavy: tuple[str, ...] = (
+        "litellm",
+        "pydantic",
+        "apsw",
+        "yaml",
+        "pygments",
+        "markdown_it",
+        "rich.markdown",
+        "clawbot.runtime",
+    )
     heavy += ("clawbot.context", "clawbot.importing", "clawbot.text.copies", "textual.drivers.web_driver", "calendar")
     code = f"import sys, {module}; print([name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

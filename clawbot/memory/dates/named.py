@@ -37,7 +37,7 @@ MAX_CHARS = 200
 
 _YEAR = lazy_re(r"(?:19|20)\d\d|" + pattern_in("written_year"))
 _TO = lazy_re(r"\s*(?:" + pattern_in("up_to") + r"|--|–|—|~|_|\.\.)\s*")
-_YEAR_LAST = lazy_re(r"(?<!\d)(\d\d?)([-_ /])(\d\d?)\2(?:19|20)\d\d(?!\d)")
+YEAR_LAST = lazy_re(r"(?<!\d)(\d\d?)([-_ /])(\d\d?)\2(?:19|20)\d\d(?!\d)")
 _WEEKDAY = lazy_re(
     rf"(?:(?:{any_of({*ENGLISH_WEEKDAYS, *WEEKDAY_NUMBERS})}|(?:mo|di|mi|do|fr|sa|so)(?=[.,]))(?![a-z])"
     rf"|{pattern_in('weekday')})?[\W_]*"
@@ -107,7 +107,7 @@ def named_path(path: str, order: Order | None = None) -> Named | None:
 
 def order_in(name: str) -> Order | None:
     """Return the order that the name of a note shows: 25-04-2026 has the day first."""
-    found = _YEAR_LAST.search(name)
+    found = YEAR_LAST.search(name)
     first, second = (int(found[1]), int(found[3])) if found else (0, 0)
     is_shown = 0 < min(first, second) <= _MONTHS < max(first, second) <= 31
     return ("day" if first > second else "month") if is_shown else None
@@ -115,7 +115,7 @@ def order_in(name: str) -> Order | None:
 
 def is_ambiguous(name: str) -> bool:
     """Return whether the name of a note has a day and a month that can't be distinguished: 03-04-2026."""
-    found = _YEAR_LAST.search(name)
+    found = YEAR_LAST.search(name)
     return found is not None and found[1] != found[3] and max(int(found[1]), int(found[3])) <= _MONTHS
 
 

@@ -17,7 +17,7 @@ from clawbot.text.patterns import lazy_re
 _FEWEST = 2  # words that two statements share, to be about one thing
 _SHORT = 4  # words of a value
 _TITLE = lazy_re(r"\b(Dr|Mr|Mrs|Ms|Prof|St)\.(?=\s)")
-_CLAUSE = lazy_re(r"[,;.]\s|[,;.]\Z|[，。；]")
+_CLAUSE = lazy_re(r"[,;.](?=\s|\Z|[^\x00-\x7f])")
 _NAME = re.compile(r"[A-Z]\w+|\d")
 
 

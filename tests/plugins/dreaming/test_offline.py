@@ -60,6 +60,8 @@ def test_a_fact_of_three_days_is_proposed_once_with_its_sources() -> None:
 
 
 def test_only_the_last_value_of_several_is_proposed() -> None:
+    [chinese] = propose(book(["- 我在亮叶科技工作，做数据分析"], "我现在在北风软件工作，做数据分析"))
+    assert chinese.text == "- 我现在在北风软件工作，做数据分析 (since 2026-03-09)"
     found = propose(book(["- I live in Porto"], "I moved to Lisbon", "I moved to Braga"))
     assert [(each.kind, each.text, each.old, each.until) for each in found] == [
         ("supersede", "- I live in Braga (since 2026-03-10)", ("- I live in Porto",), "2026-03-10")
