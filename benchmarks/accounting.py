@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from tables import Table, show
+
 from clawbot.context.bootstrap import Bootstrap, BootstrapFile
 from clawbot.context.counting import TokenCounter
 from clawbot.context.prompt import PromptInputs, SystemPrompt, build_system_prompt
@@ -187,21 +189,18 @@ async def main() -> int:
     parser.add_argument("--turns", type=int, default=60)
     parser.add_argument("--repeats", type=int, default=200)
     options = parser.parse_args()
-    print(f"{'':24} {'server':>12} {'counted alone':>14} {'with a report':>14} {'at most':>10}")
-    for case in CASES:
-        for turns in (4, options.turns):
-            truth, alone, since = await errors(case, turns)
-            name = f"{case.name}, {turns} turns"
-            print(f"{name:24} {f'{truth:,} tok':>12} {f'{alone:+.2f} %':>14} {f'{since:+.2f} %':>14} {'2 %':>10}")
+    with Table("token count", "server", "counted alone", "with a report", "at most") as table:
+        for case in CASES:
+            for turns in (4, options.turns):
+                truth, alone, since = await errors(case, turns)
+                table.row(f"{case.name}, {turns} turns", f"{truth:,}", f"{alone:+.2f} %", f"{since:+.2f} %", "2 %")
     total, first, spent = time_turns(options.repeats)
     rows = [
         ("accounting of a turn, median", f"{statistics.median(spent):.2f} ms", "5 ms"),
         ("the same, 95th percentile", f"{statistics.quantiles(spent, n=20)[18]:.2f} ms", "-"),
         ("the first one of a process", f"{first:.0f} ms", "-"),
     ]
-    print(f"\n{f'a history of {total:,} tokens':40} {'measured':>10} {'at most':>10}")
-    for name, value, limit in rows:
-        print(f"{name:40} {value:>10} {limit:>10}")
+    show((f"a history of {total:,} tokens", "measured", "at most"), rows)
     return 0
 
 

@@ -37,6 +37,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from opening import open_with
+from tables import Table
 
 from clawbot.agent.events import Notice, TurnEnded
 from clawbot.context.compaction.prompts import REQUIRED
@@ -364,9 +365,10 @@ def main() -> int:
             print("".join(f"{point}: {problem}\n" for problem in problems), end="", flush=True)
             if not point:
                 print(f"with room: said {sorted(outcome.done)}; {len(outcome.failures)} failures", flush=True)
-    for words, times in ways.most_common():
-        print(f"{times:5}  {words}")
-    print(f"{count} days; problems: {wrong}")
+    with Table(f"{count} days with a full disk", "number") as table:
+        table.row("days on which something was lost, doubled or half written", wrong)
+        for words, times in ways.most_common():
+            table.row(words, times)
     return 1 if wrong else 0
 
 

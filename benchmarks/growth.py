@@ -23,6 +23,8 @@ from pathlib import Path
 
 from daily_notes import NOTE_BYTES, NoteWriter
 from index import House
+from processes import status_of
+from tables import Table
 
 from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.values import SearchRequest
@@ -30,12 +32,6 @@ from clawbot.memory.values import SearchRequest
 QUESTIONS = 100
 CHANGES = 5
 SETTLED = 1.0  # seconds in which the first searches leave everything in memory
-
-
-def resident(name: str = "VmRSS") -> int:
-    """The memory of this process that is in RAM, in MB; VmHWM: its peak."""
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    return int(status.split(f"{name}:")[1].split()[0]) // 1024
 
 
 def forget_peak() -> None:
@@ -67,7 +63,7 @@ async def measure(house: House) -> list[list[str]]:
             await ask()
             await asyncio.sleep(SETTLED)
         costs = [await cost(ask) for _ in range(QUESTIONS)]
-        memory = resident()
+        memory = status_of("self", "VmRSS") // 1024
         changes = []
         for number in range(CHANGES):
             house.change(number)
@@ -94,7 +90,7 @@ def distribution(costs: Sequence[tuple[float, float]]) -> list[str]:
     """The columns of milliseconds of CPU time and MB of peak memory."""
     cpu, memory = zip(*costs, strict=True)
     middle, usual = statistics.median(cpu), statistics.median(memory)
-    late = statistics.quantiles(cpu, n=20)[-1]
+    late = statistics.quantiles(cpu, n=20, method="inclusive")[-1]
     return [
         f"{middle:.0f} / {late:.0f} / {max(cpu):.0f} ms",
         f"{max(cpu) / middle:.1f}",
@@ -117,7 +113,7 @@ async def any_questions(house: House, questions: Sequence[str], count: int) -> l
             request = SearchRequest(queries=(question,))
             forget_peak()
             _, cpu = await cost(lambda request=request: index.search(request))
-            warm.append((cpu, resident("VmHWM")))
+            warm.append((cpu, status_of("self", "VmHWM") // 1024))
         pieces = (await index.status()).chunks
     finally:
         await index.close()
@@ -135,11 +131,10 @@ def main() -> None:
     parser.add_argument("--cold", type=int, default=60, help="so many of them are commands")
     parser.add_argument("--bytes", type=int, default=NOTE_BYTES, help="of a note")
     options = parser.parse_args()
-    columns = ["pieces", "search, p50 / p95", "CPU", "after a change, CPU", "resident", "index / text"]
+    columns = ["chunks", "search, p50 / p95", "CPU", "after a change, CPU", "resident", "index / text"]
     if options.questions:
-        columns = ["pieces", "search", "questions", "CPU, p50 / p95 / max", "max / p50", "peak, p50 / max", "max / p50"]
-    print(f"| {' | '.join(columns)} |\n|{'--:|' * len(columns)}", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
+        columns = ["chunks", "search", "questions", "CPU, p50 / p95 / max", "max / p50", "peak, p50 / max", "max / p50"]
+    with tempfile.TemporaryDirectory() as folder, Table(*columns) as table:
         for size in map(int, options.files.split(",")):
             writer = NoteWriter(note_bytes=options.bytes, things=options.questions > 0)
             house = House((options.home or Path(folder)) / f"home{size}", size, writer=writer)
@@ -148,7 +143,7 @@ def main() -> None:
             questions = [writer.any_question() for _ in range(options.questions)]
             measured = any_questions(house, questions, options.cold) if questions else measure(house)
             for row in asyncio.run(measured):
-                print(f"| {' | '.join(row)} |", flush=True)
+                table.row(*row)
 
 
 if __name__ == "__main__":

@@ -15,15 +15,15 @@ import argparse
 import asyncio
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from daily_notes import NoteWriter
+from processes import Cost, median_of, weigh
+from tables import Table, show
 
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
@@ -35,24 +35,6 @@ from clawbot.tui.app import ClawbotApp
 
 QUESTIONS = 200
 TICK = 0.005  # seconds between two looks at the event loop
-# Between this process and a command: a child's largest memory counts from its fork, so its parent has to be small.
-_WEIGH = """
-import resource, subprocess, sys, time
-began = time.perf_counter()
-code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
-wall = time.perf_counter() - began
-used = resource.getrusage(resource.RUSAGE_CHILDREN)
-print(used.ru_utime + used.ru_stime, wall, used.ru_maxrss, code)
-"""
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a command took: CPU seconds, wall seconds, and its largest resident memory in MB."""
-
-    cpu: float
-    wall: float
-    memory: float
 
 
 class House:
@@ -82,19 +64,7 @@ class House:
 
     def weigh(self, *arguments: str) -> Cost:
         """Run Python with `arguments` and weigh it."""
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
-        command = [self.python, *arguments]
-        weighed = subprocess.run(
-            [sys.executable, "-c", _WEIGH, *command],
-            env=environment,
-            cwd=self.home,
-            stdout=subprocess.PIPE,
-            check=True,
-        )
-        cpu, wall, memory, code = map(float, weighed.stdout.split())
-        if code != 0:
-            raise SystemExit(f"{' '.join(arguments)} failed with {code:.0f}")
-        return Cost(cpu, wall, memory / 1024)
+        return weigh([self.python, *arguments], self.home)
 
     def change(self, number: int) -> None:
         """Append a line to the newest note."""
@@ -116,16 +86,6 @@ class House:
         if index is None:
             raise SystemExit("memory_search.enabled is off")
         return index
-
-
-def median(runs: int, measure: Callable[[int], Cost]) -> Cost:
-    """The medians of several runs, and the largest memory."""
-    costs = [measure(number) for number in range(runs)]
-    return Cost(
-        statistics.median(cost.cpu for cost in costs),
-        statistics.median(cost.wall for cost in costs),
-        max(cost.memory for cost in costs),
-    )
 
 
 async def warm_search(house: House) -> tuple[int, list[float]]:
@@ -192,14 +152,14 @@ def measure(files: int, runs: int) -> list[tuple[str, str]]:
         house.set_provider("auto")
         cold = house.run("index")
         disk = house.disk_bytes()
-        nothing = median(runs, lambda _: house.run("index"))
-        one = median(runs, lambda number: change(house, number))
-        search = median(runs, lambda _: house.run("search", house.writer.question()))
+        nothing = median_of(house.run("index") for _ in range(runs))
+        one = median_of(change(house, number) for number in range(runs))
+        search = median_of(house.run("search", house.writer.question()) for _ in range(runs))
         pieces, warm = asyncio.run(warm_search(house))
         stall = asyncio.run(stall_on_screen(house))
     quantiles = statistics.quantiles(warm, n=20)
     return [
-        ("text", f"{house.bytes / 1e6:.1f} MB, {pieces:,} pieces"),
+        ("text", f"{house.bytes / 1e6:.1f} MB, {pieces:,} chunks"),
         ("cold, with vectors", f"{cold.cpu:.2f} s CPU, {cold.wall:.2f} s wall, {cold.memory:.0f} MB"),
         ("cold, keywords only", f"{words.cpu:.2f} s CPU, {words.wall:.2f} s wall, {words.memory:.0f} MB"),
         ("one file changed, whole command", f"{one.cpu:.2f} s CPU, {one.wall:.2f} s wall"),
@@ -238,15 +198,19 @@ def pair(files: int, runs: int, other: str) -> None:
         "one file changed": (runs, change),
         "search": (runs, lambda house, _: house.run("search", question)),
     }
-    with tempfile.TemporaryDirectory() as before, tempfile.TemporaryDirectory() as now:
+    title = f"{files:,} files: CPU s, least / median"
+    with (
+        tempfile.TemporaryDirectory() as before,
+        tempfile.TemporaryDirectory() as now,
+        Table(title, "before", "now", "now / before") as table,
+    ):
         houses = House(Path(before), files, other), House(Path(now), files)
-        print("| CPU s, least / median | before | now | now / before |\n|---|---|---|---|")
         for name, (count, work) in works.items():
             costs = [[work(house, number).cpu for house in houses] for number in range(count)]
             old, new = ([pair[side] for pair in costs] for side in (0, 1))
             ratio = statistics.median(after / first for first, after in costs)
             figures = (f"{min(each):.3f} / {statistics.median(each):.3f}" for each in (old, new))
-            print(f"| {name} | {' | '.join(figures)} | {ratio:.2f} |", flush=True)
+            table.row(name, *figures, f"{ratio:.2f}")
 
 
 def main() -> None:
@@ -262,10 +226,8 @@ def main() -> None:
             pair(size, options.runs, str(Path(options.pair).absolute()))
         return
     columns = [measure(size, options.runs) for size in sizes]
-    print("| | " + " | ".join(f"{size:,} files" for size in sizes) + " |")
-    print("|---|" + "---|" * len(sizes))
-    for row in zip(*columns, strict=True):
-        print(f"| {row[0][0]} | " + " | ".join(value for _, value in row) + " |")
+    rows = ((row[0][0], *(value for _, value in row)) for row in zip(*columns, strict=True))
+    show(("memory index", *(f"{size:,} files" for size in sizes)), rows)
 
 
 if __name__ == "__main__":

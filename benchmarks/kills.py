@@ -34,6 +34,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from killed_commands import ImportKills, PullKills
+from tables import Table
 
 from clawbot.context.compaction.prompts import REQUIRED
 from clawbot.sessions.entries import FINAL, FLUSH, OFFER
@@ -373,12 +374,11 @@ COMMANDS = {each.kind: each for each in (ImportKills, PullKills)}
 
 
 def _print(figures: Counter[tuple[str, str]]) -> None:
-    print("| " + " | ".join(COLUMNS) + " |\n|" + "--:|" * len(COLUMNS))
     rows = sorted({row for row, _ in figures})
-    for row in rows:
-        print(f"| {' | '.join(row.split('|'))} | " + " | ".join(str(figures[row, name]) for name in COLUMNS[2:]) + " |")
-    total = [str(sum(figures[row, name] for row in rows)) for name in COLUMNS[2:]]
-    print("| all | | " + " | ".join(total) + " |", flush=True)
+    with Table(*COLUMNS) as table:
+        for row in rows:
+            table.row(*row.split("|"), *(figures[row, name] for name in COLUMNS[2:]))
+        table.row("all", "", *(sum(figures[row, name] for row in rows) for name in COLUMNS[2:]))
 
 
 def main() -> int:
@@ -387,7 +387,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--slow", type=float, default=0.5, help="share of the rounds with a slow model")
-    parser.add_argument("--every", type=int, default=50, help="rounds in one home, after each of which a table comes")
+    parser.add_argument("--every", type=int, default=50, help="rounds in one home")
     parser.add_argument("--kinds", default="plain", help=f"moments, with commas between: {', '.join(KINDS)}")
     parser.add_argument("--keep", type=Path, help="a folder to which each home with a problem is copied")
     parser.add_argument("--screen", type=float, help=argparse.SUPPRESS)
@@ -419,9 +419,10 @@ def main() -> int:
                     shutil.copytree(folder, chosen.keep / Path(folder).name, symlinks=True)
             figures.update(kills.figures)
             problems += kills.problems
-            _print(figures)
-            print(f"{time.monotonic() - began:.0f} s; problems: {len(problems)}")
-            print("".join(f"  {problem}\n" for problem in kills.problems), end="", flush=True)
+            ends = sum(count for (_, name), count in figures.items() if name == "ends")
+            print(f"{ends} ends, {time.monotonic() - began:.0f} s", *kills.problems, sep="\n", file=sys.stderr)
+    _print(figures)
+    print(f"problems: {len(problems)}")
     return 1 if problems else 0
 
 

@@ -26,6 +26,7 @@ from typing import Any
 
 import msgspec
 from opening import open_with
+from tables import show
 
 from clawbot.agent.events import CompactionFinished, TurnEnded
 from clawbot.context.compaction.prompts import REQUIRED
@@ -198,9 +199,9 @@ async def _measure(turns: int, window: int, seed: int) -> None:
     late = statistics.median(run.cpu[-SAMPLE:])
     mean = [statistics.mean(part) for part in (run.cpu[SAMPLE // 2 : SAMPLE * 3 // 2], run.cpu[-SAMPLE:])]
     rows = [
-        ("turns, and how they ended", f"{dict(run.ends)}", "-"),
-        ("calls of the model", f"{dict(run.calls)}", "-"),
-        ("compactions", f"{dict(run.compactions)}", "-"),
+        ("turns, and how they ended", named(run.ends), "-"),
+        ("calls of the model", named(run.calls), "-"),
+        ("compactions", named(run.compactions), "-"),
         ("messages lost, or not offered exactly once", f"{len(problems)}", "0"),
         ("events that show the silent token", f"{run.spilt}", "0"),
         ("CPU of a turn around turn 100, median", f"{early:.1f} ms", "-"),
@@ -214,11 +215,14 @@ async def _measure(turns: int, window: int, seed: int) -> None:
         ("peak memory at the end", f"{run.memory[-1] / 1024:.0f} MB", "-"),
         ("transcript", f"{size / 2**20:.1f} MB", "-"),
     ]
-    print(f"{'':44} {'measured':>64} {'at most':>8}")
-    for name, value, limit in rows:
-        print(f"{name:44} {value:>64} {limit:>8}")
+    show((f"{turns:,} turns in a window of {window:,} tokens", "measured", "at most"), rows)
     for problem in problems[:20]:
         print(problem)
+
+
+def named(counts: Counter[str]) -> str:
+    """Return counts with their names, as a cell."""
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items())
 
 
 if __name__ == "__main__":

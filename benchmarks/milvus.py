@@ -1,11 +1,13 @@
 """Does the memory in Milvus keep every piece, and what does it cost? Prints tables.
 
-Run: PYTHONPATH=.venv-milvus/lib/pythonX.Y/site-packages .venv/bin/python benchmarks/milvus.py WHAT [options]
+Run: make .venv-milvus/.ready, then .venv/bin/python benchmarks/milvus.py WHAT [options]
 
   kills      a sync of --pieces is killed (-9) --times times, its server with every third one; then `verify`
   processes  --count processes with a workspace each write and search one agent's memory for --seconds; then each piece
              that was written is looked for, and `verify`
-  costs      --pieces are indexed and searched: seconds, bytes and milliseconds of each
+  costs      the first of --pieces are indexed and searched, then more up to the next number: what each size costs. Of a
+             search: the time it takes, the CPU time of this process and of the server process of Lite, and what it
+             asks for on average: requests, wordings and vectors in them, rows read
 
 Milvus Lite is used, through its own server process, unless $CLAWBOT_MILVUS_URI names a server.
 """
@@ -14,6 +16,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import importlib.util
 import os
 import random
 import signal
@@ -23,7 +27,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from check import MISSING, ROOT
+from processes import cpu_of
+from tables import Table
 
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
@@ -32,7 +43,12 @@ from clawbot.indexing.opening import backend_context
 from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.values import SearchRequest
 from clawbot.plugins.milvus.backend import open_milvus
-from clawbot.plugins.milvus.lite_server import OWNER, side_file
+from clawbot.plugins.milvus.collections import Collections
+
+# Its packages come after the program's own, in this process and in those it starts.
+for packages in (ROOT / ".venv-milvus").glob("lib/python3.*/site-packages"):
+    sys.path.append(str(packages))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(packages))))
 
 URI = "CLAWBOT_MILVUS_URI"
 LINES = 200
@@ -90,23 +106,27 @@ async def verified(home: Path, uri: str, collection: str) -> bool:
         await memory.close()
 
 
-def kill_server(database: Path) -> None:
-    """Kill the server process of Milvus Lite: the one that holds the lock of the database."""
-    lock = side_file(database, OWNER)
+def servers_of(database: Path) -> list[int]:
+    """Return the server processes of Milvus Lite for `database`: at most one, but while it is replaced."""
+    found = []
     for process in Path("/proc").glob("[0-9]*"):
-        try:
+        with contextlib.suppress(OSError):
             command = (process / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if b"lite_server" in command and str(database).encode() in command:
-            print(f"  killing the server {process.name} of {lock.name}")
-            os.kill(int(process.name), signal.SIGKILL)
+            if b"lite_server" in command and str(database).encode() in command:
+                found.append(int(process.name))
+    return found
+
+
+def kill_server(database: Path) -> None:
+    """Kill the server process of Milvus Lite."""
+    for pid in servers_of(database):
+        os.kill(pid, signal.SIGKILL)
 
 
 def kills(options: argparse.Namespace, root: Path, uri: str, collection: str) -> None:
     """Kill a sync again and again, until it is allowed to end."""
     home = root / "home"
-    write_notes(home / "workspace", options.pieces)
+    write_notes(home / "workspace", int(options.pieces))
     chance = random.Random(options.times)
     began = time.perf_counter()
     done = 0
@@ -122,7 +142,7 @@ def kills(options: argparse.Namespace, root: Path, uri: str, collection: str) ->
             done += 1
             if done % 3 == 0 and not os.environ.get(URI):
                 kill_server(Path(uri))
-    print(f"{options.pieces:,} pieces, killed {done} times, {time.perf_counter() - began:.0f} s")
+    print(f"{int(options.pieces):,} pieces, killed {done} times, {time.perf_counter() - began:.0f} s")
     asyncio.run(verified(home, uri, collection))
 
 
@@ -180,32 +200,90 @@ def processes(options: argparse.Namespace, root: Path, uri: str, collection: str
         asyncio.run(verified(home, uri, collection))
 
 
+class Asked:
+    """Counts what the searches of this process ask Milvus for: requests, wordings and vectors in them, rows read."""
+
+    def __init__(self) -> None:
+        self.requests = self.questions = self.rows = 0
+
+    def __enter__(self) -> Asked:
+        self._patches = [
+            patch.object(Collections, name, self._counted(name)) for name in ("rarities", "hybrid", "read", "claims")
+        ]
+        for each in self._patches:
+            each.start()
+        return self
+
+    def _counted(self, name: str) -> Callable[..., Any]:
+        method = getattr(Collections, name)
+
+        def counted(collections: Collections, agents: Any, *given: Any, **named: Any) -> Any:
+            found = method(collections, agents, *given, **named)
+            self.requests += 1
+            self.questions += len(given[1]) if name == "rarities" else 2 if name == "hybrid" else 0
+            self.rows += len(found) if name in ("read", "claims") else 0
+            return found
+
+        return counted
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._patches:
+            each.stop()
+
+
 async def costs(options: argparse.Namespace, root: Path, uri: str, collection: str) -> None:
-    """What writing, keeping and searching costs."""
-    home = root / "home"
-    write_notes(home / "workspace", options.pieces)
+    """What writing, keeping and searching costs as a collection grows."""
+    columns = (
+        "Milvus, chunks",
+        "written a second",
+        "bytes a chunk",
+        "search, p50 / p95",
+        "CPU here",
+        "CPU of Lite",
+        "requests, questions, rows",
+        "sync without changes",
+    )
+    with Table(*columns) as table:
+        for pieces in map(int, options.pieces.split(",")):
+            table.row(*await costs_of(pieces, options.searches, root / "home", uri, collection))
+
+
+async def costs_of(pieces: int, searches: int, home: Path, uri: str, collection: str) -> list[str]:
+    """Return the row of one size. Notes that are there are not written again."""
+    write_notes(home / "workspace", pieces)
     memory = memory_of(home, uri, collection)
     try:
         began = time.perf_counter()
         report = await memory.sync()
-        seconds = time.perf_counter() - began
-        print(f"{report.pieces_written:,} pieces in {seconds:.1f} s: {report.pieces_written / seconds:,.0f} a second")
-        took = []
-        for _ in range(options.searches):
-            query = " ".join(random.Random(len(took)).choices(WORDS, k=3)) + f" n{len(took) * 7}"
-            began = time.perf_counter()
-            await memory.search(SearchRequest(queries=(query,)))
-            took.append((time.perf_counter() - began) * 1000)
-        print(f"search: median {statistics.median(took):.0f} ms, p95 {sorted(took)[int(len(took) * 0.95)]:.0f} ms")
+        rate = report.pieces_written / (time.perf_counter() - began)
+        await memory.search(SearchRequest(queries=("river",)))
+        servers = [] if os.environ.get(URI) else servers_of(Path(uri))
+        took, here, there = [], time.process_time(), cpu_of(servers)
+        with Asked() as asked:
+            for number in range(searches):
+                query = " ".join(random.Random(number).choices(WORDS, k=3)) + f" n{number * 7}"
+                began = time.perf_counter()
+                await memory.search(SearchRequest(queries=(query,)))
+                took.append((time.perf_counter() - began) * 1000)
+        here, there = time.process_time() - here, cpu_of(servers) - there
         status = await memory.status()
-        if status.disk_bytes:
-            each = status.disk_bytes / max(1, status.chunks)
-            print(f"on disk: {status.disk_bytes / 1e6:.0f} MB, {each:,.0f} bytes a piece")
         began = time.perf_counter()
         await memory.sync()
-        print(f"a sync without changes: {(time.perf_counter() - began) * 1000:.0f} ms")
+        unchanged = (time.perf_counter() - began) * 1000
     finally:
         await memory.close()
+    late = statistics.quantiles(took, n=20, method="inclusive")[-1]
+    counts = (asked.requests, asked.questions, asked.rows)
+    return [
+        f"{status.chunks:,}",
+        f"{rate:,.0f}",
+        f"{status.disk_bytes / max(1, status.chunks):,.0f}" if status.disk_bytes else "–",
+        f"{statistics.median(took):.0f} / {late:.0f} ms",
+        f"{here / searches * 1000:.0f} ms",
+        f"{there / searches * 1000:.0f} ms" if servers else "–",
+        ", ".join(f"{count / searches:,.1f}" for count in counts),
+        f"{unchanged:.0f} ms",
+    ]
 
 
 def main() -> None:
@@ -218,13 +296,16 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("kills", "processes", "costs"))
-    parser.add_argument("--pieces", type=int, default=100_000)
+    parser.add_argument("--pieces", default="100000", help="of costs: several sizes, separated by commas")
     parser.add_argument("--times", type=int, default=20, help="of kills")
     parser.add_argument("--between", type=float, nargs=2, default=(5.0, 15.0), help="seconds between two kills")
     parser.add_argument("--count", type=int, default=8, help="of processes")
     parser.add_argument("--seconds", type=float, default=300.0, help="of processes")
     parser.add_argument("--searches", type=int, default=30)
     options = parser.parse_args()
+    if importlib.util.find_spec("pymilvus") is None:
+        print("Milvus Lite is not installed: make .venv-milvus/.ready", file=sys.stderr)
+        sys.exit(MISSING)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         uri = os.environ.get(URI) or str(root / "memory.db")

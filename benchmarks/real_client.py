@@ -24,7 +24,11 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from itertools import pairwise
 from pathlib import Path
+
+from processes import cpu_of, environment, memory_of, tree_of
+from tables import Table, show
 
 from clawbot.clock import SystemClock
 from clawbot.llm.worker_reuse import end_reusable_worker, reusable_worker
@@ -35,12 +39,11 @@ from clawbot.sessions.transcript import Transcript
 
 SIZES = (10, 200, 1_500)
 IDLE_SECONDS = 310.0  # the worker ends after 300
-MARKS = (100, 500, 1_000, 1_500, 2_000)  # turns of the long talk that are told of
-LONG = 190_000  # messages, 160 MB
+MARKS = (100, 500, 1_000, 1_500, 2_000)  # turns of the long talk that have a row
+LONG = 190_000  # messages
 CYCLE, KEPT = 700, 100  # messages between two compactions, and those that each keeps
 WORDS = "the quick brown fox jumps over the lazy dog and looks for its bone in the garden behind the house "
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: processes whose parents end become children of this one
-_TICKS = os.sysconf("SC_CLK_TCK")
 _HEAD = {"id": "1", "object": "chat.completion.chunk"}
 _CHUNKS: tuple[dict[str, object], ...] = (
     {**_HEAD, "choices": [{"index": 0, "delta": {"role": "assistant", "content": "All is well."}}]},
@@ -136,27 +139,8 @@ def home_with_server(keep: int = 0) -> Iterator[tuple[Path, Server]]:
 
 
 def env_of(home: Path) -> dict[str, str]:
-    """An environment without keys for a program in `home`."""
-    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
-    return {**kept, "HOME": str(home), "CLAWBOT_HOME": str(home), "LANG": "C.UTF-8", "TERM": "xterm-256color"}
-
-
-def cpu_of(pid: int) -> float:
-    """The CPU seconds of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
-
-
-def tree_of(pid: int) -> list[int]:
-    """A process and what it started."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(each for child in children for each in tree_of(int(child)))]
-
-
-def memory_of(pid: int) -> float:
-    """The proportional resident memory of a process, in MB."""
-    found = re.search(r"^Pss:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
-    return int(found[1]) / 1024 if found else 0.0
+    """Return the environment of a program whose state is in `home`."""
+    return environment(home, CLAWBOT_HOME=str(home))
 
 
 def message(number: int) -> Message:
@@ -190,7 +174,7 @@ async def turns(size: int, count: int, server: Server) -> list[str]:
         for number in range(count + 3):
             children = tree_of(os.getpid())[1:]
             began, spent = time.monotonic(), time.process_time()
-            used = {pid: cpu_of(pid) for pid in children if pid != server.process.pid}
+            used = {pid: cpu_of([pid]) for pid in children if pid != server.process.pid}
             async for _ in runtime.agent.submit(f"how are you, for the time {number}?"):
                 pass
             ended = time.monotonic()
@@ -198,7 +182,7 @@ async def turns(size: int, count: int, server: Server) -> list[str]:
                 out.append(await asyncio.to_thread(server.arrival) - began)
                 whole.append(ended - began)
                 cpu.append(time.process_time() - spent)
-                worker.append(sum(cpu_of(pid) - before for pid, before in used.items()))
+                worker.append(cpu_of(used) - sum(used.values()))
             else:
                 await asyncio.to_thread(server.arrival)
     medians = [f"{statistics.median(values) * 1000:.0f}" for values in (out, whole, cpu)]
@@ -208,14 +192,15 @@ async def turns(size: int, count: int, server: Server) -> list[str]:
 
 def turn_rows(count: int) -> None:
     """Print the table of turns."""
-    print("| messages | request out, ms | turn, ms | CPU program, ms | CPU worker (mean), ms |\n|---|---|---|---|---|")
-    for size in SIZES:
-        with home_with_server() as (home, server):
-            os.environ["CLAWBOT_HOME"] = str(home)
-            print(f"| {size:,} | " + " | ".join(asyncio.run(turns(size, count, server))) + " |", flush=True)
+    columns = "messages before", "request out, ms", "turn, ms", "CPU program, ms", "CPU worker (mean), ms"
+    with Table(*columns) as table:
+        for size in SIZES:
+            with home_with_server() as (home, server):
+                os.environ["CLAWBOT_HOME"] = str(home)
+                table.row(f"{size:,}", *asyncio.run(turns(size, count, server)))
 
 
-async def talk(count: int, server: Server) -> None:
+async def talk(count: int, server: Server, table: Table) -> None:
     """Print what a turn costs as a talk goes on in the default window, with the compactions that come."""
     spent, used = [0.0], [0.0]
     async with talk_of(0) as runtime:
@@ -223,21 +208,22 @@ async def talk(count: int, server: Server) -> None:
             async for _ in runtime.agent.submit(f"{number}: {WORDS * 6}"):
                 pass
             spent.append(time.process_time())
-            used.append(sum(cpu_of(pid) for pid in tree_of(os.getpid())[1:] if pid != server.process.pid))
-            if number in MARKS:
-                program = statistics.median(spent[at] - spent[at - 1] for at in range(number - 19, number + 1))
-                worker = (used[-1] - used[-21]) / 20
+            used.append(cpu_of(pid for pid in tree_of(os.getpid())[1:] if pid != server.process.pid))
+            if number in MARKS or number == count:
+                last = min(number, 20)
+                program = statistics.median(after - before for before, after in pairwise(spent[-last - 1 :]))
+                worker = (used[-1] - used[-last - 1]) / last
                 sent = len(runtime.agent.conversation.items)
-                print(f"| {number:,} | {sent:,} | {program * 1000:.0f} | {worker * 1000:.0f} |", flush=True)
+                table.row(f"{number:,}", f"{sent:,}", f"{program * 1000:.0f}", f"{worker * 1000:.0f}")
 
 
 def talk_rows(count: int) -> None:
     """Print the table of a long talk."""
-    print("| turn | messages | CPU program, ms (median of 20) | CPU worker, ms (mean of 20) |\n|---|---|---|---|")
-    with home_with_server() as (home, server):
+    columns = "turn", "messages", "CPU program, ms (median of 20)", "CPU worker, ms (mean of 20)"
+    with Table(*columns) as table, home_with_server() as (home, server):
         os.environ["CLAWBOT_HOME"] = str(home)
         threading.Thread(target=_drain_arrivals, args=(server,), daemon=True).start()
-        asyncio.run(talk(count, server))
+        asyncio.run(talk(count, server, table))
 
 
 def _drain_arrivals(server: Server) -> None:
@@ -252,22 +238,21 @@ def _drain_arrivals(server: Server) -> None:
 def oneshot(runs: int) -> None:
     """Print what `chat -p` takes until its request is out, and until it has ended: with a worker of its own, and with
     one that stays. The first run fills caches, or leaves the worker."""
-    print("| chat -p | request out, s | whole, s | CPU, s | of it worker, s |\n|---|---|---|---|---|")
     ctypes.CDLL(None).prctl(_SUBREAPER, 1)
-    for title, keep in (("first", 0), ("next", 600)):
-        with home_with_server(keep) as (home, server):
-            os.environ["CLAWBOT_HOME"] = str(home)
-            found = [shot(home, server, stays=keep > 0) for _ in range(runs + 1)][1:]
-            end_reusable_worker()
-        figures = " | ".join(f"{statistics.median(values):.2f}" for values in zip(*found, strict=True))
-        print(f"| {title} | {figures} |", flush=True)
+    with Table("`chat -p`", "request out, s", "whole, s", "CPU, s", "of it worker, s") as table:
+        for title, keep in (("first", 0), ("again within five minutes", 600)):
+            with home_with_server(keep) as (home, server):
+                os.environ["CLAWBOT_HOME"] = str(home)
+                found = [shot(home, server, stays=keep > 0) for _ in range(runs + 1)][1:]
+                end_reusable_worker()
+            table.row(title, *(f"{statistics.median(values):.2f}" for values in zip(*found, strict=True)))
 
 
 def shot(home: Path, server: Server, *, stays: bool) -> tuple[float, float, float, float]:
     """Seconds until the request is out, of the whole command, and of CPU: of all processes, and of a worker that
     `stays` (one that ends counts with its command)."""
     worker = reusable_worker()
-    used = cpu_of(worker) if worker else 0.0
+    used = cpu_of([worker]) if worker else 0.0
     began, before = time.monotonic(), os.times()
     command = [sys.executable, "-m", "clawbot", "chat", "-p", "hi"]
     subprocess.run(command, env=env_of(home), cwd=home, check=True, stdout=subprocess.DEVNULL)
@@ -277,7 +262,7 @@ def shot(home: Path, server: Server, *, stays: bool) -> tuple[float, float, floa
             os.waitpid(pid, 0)
     after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    stayed = cpu_of(worker) - used if worker else 0.0
+    stayed = cpu_of([worker]) - used if worker else 0.0
     return server.arrival() - began, ended - began, cpu + stayed, stayed
 
 
@@ -328,7 +313,6 @@ def at_rest(home: Path, wait: float = 0.0) -> tuple[float, list[float]]:
 
 def stream(runs: int) -> None:
     """Print the CPU that an answer of many characters takes in the program and in all processes, all warm."""
-    print("| characters | CPU program, s | CPU of both, s |\n|---|---|---|")
     own, both = [], []
     for _ in range(runs):
         with home_with_server() as (home, _), screen(home) as (process, types):
@@ -336,12 +320,13 @@ def stream(runs: int) -> None:
             settled(process.pid)
             types(b"\r")
             before = settled(process.pid)
-            main = cpu_of(process.pid)
+            main = cpu_of([process.pid])
             types(STREAM)
             types(b"\r")
             both.append(settled(process.pid) - before)
-            own.append(cpu_of(process.pid) - main)
-    print(f"| {STREAMED:,} | {statistics.median(own):.2f} | {statistics.median(both):.2f} |")
+            own.append(cpu_of([process.pid]) - main)
+    row = (f"{STREAMED:,}", f"{statistics.median(own):.2f}", f"{statistics.median(both):.2f}")
+    show(("characters streamed to a terminal", "CPU program, s", "CPU of both, s"), [row])
 
 
 def settled(pid: int) -> float:
@@ -349,7 +334,7 @@ def settled(pid: int) -> float:
     spent, quiet = -1.0, 0
     while quiet < 8:
         time.sleep(0.5)
-        now = sum(cpu_of(each) for each in tree_of(pid))
+        now = cpu_of(tree_of(pid))
         quiet = quiet + 1 if now - spent < 0.03 else 0
         spent = now
     return spent
@@ -365,36 +350,41 @@ def drain(master: int) -> None:
             return
 
 
-def memory(runs: int) -> None:
+def memory(runs: int, idle: float) -> None:
     """Print the memory at rest with a model of a server."""
     with home_with_server() as (home, _):
         found = [at_rest(home)[1] for _ in range(runs)]
-        later = sum(at_rest(home, IDLE_SECONDS)[1])
+        later = sum(at_rest(home, idle)[1])
     shown = " + ".join(f"{statistics.median(part):.0f}" for part in zip(*found, strict=False))
-    print(f"program + worker after the first key: {shown} = {statistics.median(map(sum, found)):.0f} MB")
-    print(f"when nobody called for {IDLE_SECONDS:.0f} s after a turn: {later:.0f} MB")
+    rows = (
+        ("after the first key: program + worker", f"{shown} = {statistics.median(map(sum, found)):.0f} MB"),
+        (f"{idle:.0f} s after a turn", f"{later:.0f} MB"),
+    )
+    show(("the screen with a model of a server", "memory"), rows)
 
 
-def resume(runs: int) -> None:
-    """Print what the screen and its first key take: an empty session, and transcripts of 160 MB with and without
-    compactions. The first opening, at which memory indexes the talk, is not counted."""
-    print("| transcript | CPU, s | MB |\n|---|---|---|")
-    for name, size, every in (("empty", 0, 0), ("with compactions", LONG, CYCLE), ("without", LONG, 0)):
-        with tempfile.TemporaryDirectory() as folder:
-            home = Path(folder)
-            Path(home, "config.yaml").write_text(
-                "agents: {defaults: {model: offline}}\nsession: {reset: {mode: none}}\n"
-            )
-            if size:
-                written(home, size, every)
-                at_rest(home)
-            found = [at_rest(home) for _ in range(runs)]
+def resume(runs: int, messages: int) -> None:
+    """Print what the screen and its first key take: an empty session, and transcripts with and without compactions. The
+    first opening, at which memory indexes the talk, is not counted."""
+    kinds = (("none", 0, 0), (f"{messages:,} messages, compacted", messages, CYCLE), (f"{messages:,}", messages, 0))
+    with Table("transcript that is resumed", "on disk, MB", "CPU, s", "memory, MB") as table:
+        for name, size, every in kinds:
+            with tempfile.TemporaryDirectory() as folder:
+                home, disk = Path(folder), 0
+                Path(home, "config.yaml").write_text(
+                    "agents: {defaults: {model: offline}}\nsession: {reset: {mode: none}}\n"
+                )
+                if size:
+                    disk = written(home, size, every)
+                    at_rest(home)
+                found = [at_rest(home) for _ in range(runs)]
             spent = statistics.median(cpu for cpu, _ in found)
-            print(f"| {name} | {spent:.2f} | {statistics.median(sum(m) for _, m in found):.0f} |", flush=True)
+            memory = statistics.median(sum(each) for _, each in found)
+            table.row(name, f"{disk / 1e6:.0f}", f"{spent:.2f}", f"{memory:.0f}")
 
 
-def written(home: Path, size: int, every: int = 0) -> None:
-    """A session of `size` messages in `home`, with a compaction after each `every` of them (0: none)."""
+def written(home: Path, size: int, every: int = 0) -> int:
+    """Write a session of `size` messages, with a compaction after each `every` of them (0: none); returns its bytes."""
     subprocess.run(
         [sys.executable, "-m", "clawbot", "chat", "-p", "hi"], env=env_of(home), check=True, stdout=subprocess.DEVNULL
     )
@@ -413,6 +403,7 @@ def written(home: Path, size: int, every: int = 0) -> None:
                 )
                 file.write(encode_entry(cut)[1])
                 parent = cut.id
+        return file.tell()
 
 
 STAMP = "2026-01-01T00:00:00.000Z"
@@ -430,16 +421,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", nargs="*", default=["turns", "talk", "oneshot", "stream", "memory", "resume"])
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--turns", type=int, default=20)
+    parser.add_argument("--turns", type=int, help=f"of `turns`: 20, of `talk`: {MARKS[-1]}")
+    parser.add_argument("--idle", type=float, default=IDLE_SECONDS, help="seconds of `memory` after a turn")
+    parser.add_argument("--messages", type=int, default=LONG, help="of `resume`")
     chosen = parser.parse_args()
     tables: dict[str, Callable[[], None]] = {
         "serve": serve,
-        "turns": lambda: turn_rows(chosen.turns),
-        "talk": lambda: talk_rows(MARKS[-1]),
+        "turns": lambda: turn_rows(chosen.turns or 20),
+        "talk": lambda: talk_rows(chosen.turns or MARKS[-1]),
         "oneshot": lambda: oneshot(chosen.runs),
         "stream": lambda: stream(chosen.runs),
-        "memory": lambda: memory(chosen.runs),
-        "resume": lambda: resume(chosen.runs),
+        "memory": lambda: memory(chosen.runs, chosen.idle),
+        "resume": lambda: resume(chosen.runs, chosen.messages),
     }
     for name in chosen.what:
         tables[name]()

@@ -25,6 +25,8 @@ from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from tables import Table, show
+
 from clawbot import services
 from clawbot.llm.factory import open_model
 from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, StreamPart
@@ -125,25 +127,23 @@ def edited(turns: int) -> int:
     return turns * 3 // 4 + 1
 
 
-def show(calls: list[Call], turns: int) -> None:
-    """Print the table, and the figures that count."""
-    rows = [("turn", "clock", "what", "prompt", "new text", "read", "beside the new text")]
-    for call in calls:
-        what = "edit of MEMORY.md" if (call.turn, call.purpose) == (edited(turns), "chat") else call.purpose
-        compared = ("–", call.read, "–") if call.purpose == "summary" else (call.new, call.read, beside(call))
-        rows.append(tuple(map(str, (call.turn, call.clock, what, call.prompt, *compared))))
-    rows.insert(1, ("--:", "---", "---", "--:", "--:", "--:", "--:"))
-    print("\n".join(f"| {' | '.join(row)} |" for row in rows))
-    plain = [call for call in calls if call.purpose == "chat" and call.turn not in (1, edited(turns))]
-    print(
-        f"beside the new text, a turn: median {statistics.median(map(beside, plain))}, most {max(map(beside, plain))}"
-    )
+def show_calls(calls: list[Call], turns: int) -> None:
+    """Print the table of all calls, and the one of the figures that count."""
+    with Table("turn", "clock", "what", "prompt", "new text", "read", "beside the new text") as table:
+        for call in calls:
+            what = "edit of MEMORY.md" if (call.turn, call.purpose) == (edited(turns), "chat") else call.purpose
+            compared = ("–", call.read, "–") if call.purpose == "summary" else (call.new, call.read, beside(call))
+            table.row(call.turn, call.clock, what, call.prompt, *compared)
+    plain = [beside(call) for call in calls if call.purpose == "chat" and call.turn not in (1, edited(turns))]
     flushes = [beside(call) for call in calls if call.purpose == "flush"]
-    print(f"beside the new text, {len(flushes)} calls of flushes: most {max(flushes, default=0)}")
-    print(
-        *(f"a summary: read {call.read:,} of {call.prompt:,}" for call in calls if call.purpose == "summary"), sep="\n"
-    )
-    print(f"read in all: {sum(call.read for call in calls):,} of {sum(call.prompt for call in calls):,}")
+    read, prompts = sum(call.read for call in calls), sum(call.prompt for call in calls)
+    rows = [
+        ("a turn, median and largest", f"{statistics.median(plain)}, {max(plain)}"),
+        (f"{len(flushes)} calls of flushes, largest", max(flushes, default=0)),
+        *(("a summary, of its prompt", f"{one.read:,} of {one.prompt:,}") for one in calls if one.purpose == "summary"),
+        ("all calls, of their prompts", f"{read:,} of {prompts:,}"),
+    ]
+    show(("tokens that a real server reads again", "number"), rows)
 
 
 def beside(call: Call) -> int:
@@ -164,7 +164,7 @@ def main() -> None:
         with ModelServer(small_model(home), home, window=WINDOW, cap=CAP, template=QWEN) as server:
             configure(home, server, turns)
             calls = asyncio.run(talk(home, server, turns))
-    show(calls, turns)
+    show_calls(calls, turns)
 
 
 if __name__ == "__main__":

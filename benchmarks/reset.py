@@ -25,6 +25,7 @@ from pathlib import Path
 
 import msgspec
 from opening import open_with
+from tables import Table, show
 
 from clawbot.agent.events import Event, NoteKept, TurnEnded
 from clawbot.clock import SystemClock
@@ -240,18 +241,17 @@ async def measure_hooks(folder: Path, turns: int, starts: int) -> list[tuple[str
     return rows
 
 
-def row_of(case: tuple[int, int, str], measured: Measured) -> str:
-    """A line of the table."""
+def row_of(case: tuple[int, int, str], measured: Measured) -> tuple[str, ...]:
+    """Return a line of the table."""
 
     def both(figure: Callable[[Reset], float]) -> str:
         values = [figure(reset) for reset in measured.resets]
         return f"{statistics.median(values):.0f} / {max(values):.0f} ms"
 
     turns, notes, age = case
-    name = f"{turns:,} turns, {notes:,} {age} notes".replace("  ", " ")
+    name = " ".join(f"{turns:,} turns, {notes:,} {age} notes".split())
     figures = (both(lambda reset: reset.note), both(lambda reset: reset.wall), both(lambda reset: reset.cpu))
-    shown = "".join(f"{figure:>15}" for figure in figures)
-    return f"{name:34}{shown}{measured.peak / 1024:>8.0f} MB{measured.renamed:>9}"
+    return name, *figures, f"{measured.peak / 1024:.0f} MB", f"{measured.renamed}"
 
 
 def main() -> None:
@@ -269,14 +269,12 @@ def main() -> None:
         measured = asyncio.run(measure_resets(given.home, given.case, given.runs, seconds))
         sys.stdout.buffer.write(msgspec.json.encode(measured))
         return
-    print(f"{'/new, median / worst':34}{'note':>15}{'control':>15}{'CPU':>15}{'memory':>11}{'renamed':>9}")
-    for case in TINY_CASES if given.tiny else CASES:
-        print(row_of(case, in_a_process(case, given.runs, seconds)), flush=True)
+    with Table("`/new` after, median / worst", "note", "control", "CPU", "memory", "renamed") as table:
+        for case in TINY_CASES if given.tiny else CASES:
+            table.row(*row_of(case, in_a_process(case, given.runs, seconds)))
     with tempfile.TemporaryDirectory() as folder:
         rows = asyncio.run(measure_hooks(Path(folder), *((2, 1) if given.tiny else (TURNS, STARTS))))
-    print()
-    for name, value in rows:
-        print(f"{name:54} {value:>10}")
+    show(("hooks", "median"), rows)
 
 
 if __name__ == "__main__":

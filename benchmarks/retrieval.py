@@ -30,6 +30,7 @@ from datetime import time as time_of_day
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tables import Table
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths
@@ -294,13 +295,13 @@ def print_answers(folder: Path, questions: list[Question], *, by_category: bool)
     found: dict[str, Answer] = {}
     for workspace, mine in by_workspace(folder, questions):
         found |= asyncio.run(ask_tool(workspace, mine))
-    print(f"| | questions | recall in {ANSWER_CHARS:,} | characters | weak |\n|---|---|---|---|---|")
-    for name, group in groups_of(questions, by_category=by_category).items():
-        answers = [found[question.id] for question in group]
-        recall = f"{statistics.fmean(each.recall for each in answers):.3f}" if group[0].counts else "–"
-        chars = statistics.fmean(each.chars for each in answers)
-        weak = statistics.fmean(each.weak for each in answers)
-        print(f"| {name} | {len(group)} | {recall} | {chars:,.0f} | {weak:.3f} |")
+    with Table("questions", "number", f"recall in {ANSWER_CHARS:,}", "characters", "weak") as table:
+        for name, group in groups_of(questions, by_category=by_category).items():
+            answers = [found[question.id] for question in group]
+            recall = f"{statistics.fmean(each.recall for each in answers):.3f}" if group[0].counts else "–"
+            chars = statistics.fmean(each.chars for each in answers)
+            weak = statistics.fmean(each.weak for each in answers)
+            table.row(name, len(group), recall, f"{chars:,.0f}", f"{weak:.3f}")
 
 
 def write_results(file: Path, found: dict[str, tuple[Score, list[Hit]]]) -> None:
@@ -314,13 +315,13 @@ def write_results(file: Path, found: dict[str, tuple[Score, list[Hit]]]) -> None
             out.write(json.dumps({"id": name, "results": results}, ensure_ascii=False) + "\n")
 
 
-def print_row(name: str, scores: list[Score]) -> None:
-    """One line of the table."""
-    recall = statistics.fmean(each.recall for each in scores)
-    chars = statistics.fmean(each.chars for each in scores)
-    within = [statistics.fmean(each.within[at] for each in scores) for at in range(len(BUDGETS))]
-    ms = statistics.median(each.ms for each in scores)
-    print(f"| {name} | {recall:.3f} | {chars:,.0f} | {' | '.join(f'{share:.3f}' for share in within)} | {ms:.1f} |")
+def row_of(name: str, scores: list[Score]) -> Iterator[str]:
+    """Yield the cells of a line of the table."""
+    yield name
+    yield f"{statistics.fmean(each.recall for each in scores):.3f}"
+    yield f"{statistics.fmean(each.chars for each in scores):,.0f}"
+    yield from (f"{statistics.fmean(each.within[at] for each in scores):.3f}" for at in range(len(BUDGETS)))
+    yield f"{statistics.median(each.ms for each in scores):.1f}"
 
 
 def main() -> None:
@@ -330,23 +331,23 @@ def main() -> None:
     parser.add_argument("--results", type=Path, help="where the results of the profile go")
     parser.add_argument("--profile", choices=("lines", "classic"), help="only this one; the results are of lines else")
     parser.add_argument("--questions", default="questions.jsonl", help="the file of questions in the folder")
+    parser.add_argument("--every", type=int, default=1, help="only each N-th question")
     parser.add_argument("--tool", action="store_true", help="measure the answers of memory_search")
     parser.add_argument("--by-category", action="store_true", help="with --tool: one row for each category")
     options = parser.parse_args()
-    questions = read_questions(options.folder / options.questions)
+    questions = read_questions(options.folder / options.questions)[:: options.every]
     if options.tool:
         asked = [question for question in questions if question.category != "adversarial"]
         print_answers(options.folder, asked, by_category=options.by_category)
         return
-    print(f"{sum(question.counts for question in questions)} questions of {options.folder.name}\n")
-    print(f"| | R@{FIRST} | characters | {' | '.join(f'B{budget}' for budget in BUDGETS)} | median ms |")
-    print("|---|---|---|" + "---|" * (len(BUDGETS) + 1))
-    for name, setup in SETUPS.items():
-        if options.profile is None or name.startswith(options.profile):
-            found = ask_all(options.folder, questions, setup)
-            print_row(name, [found[question.id][0] for question in questions if question.counts])
-            if options.results is not None and name == (options.profile or "lines"):
-                write_results(options.results, found)
+    name = f"{sum(question.counts for question in questions)} questions of {options.folder.name}"
+    with Table(name, f"R@{FIRST}", "characters", *(f"B{budget}" for budget in BUDGETS), "median ms") as table:
+        for name, setup in SETUPS.items():
+            if options.profile is None or name.startswith(options.profile):
+                found = ask_all(options.folder, questions, setup)
+                table.row(*row_of(name, [found[question.id][0] for question in questions if question.counts]))
+                if options.results is not None and name == (options.profile or "lines"):
+                    write_results(options.results, found)
 
 
 if __name__ == "__main__":

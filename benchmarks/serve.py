@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import random
 import subprocess
 import sys
@@ -24,9 +23,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from daily_notes import NoteWriter
+from processes import cpu_of, environment, status_of
+from tables import Table
 
 CONNECTIONS = 16
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Home:
@@ -48,16 +48,11 @@ class Home:
         """What the index holds."""
         return int(json.loads(self.run("memory", "status", "--json"))[0]["status"]["chunks"])
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """That of a command."""
-        return {"PATH": os.environ["PATH"], "HOME": str(self.folder), "LANG": "C.UTF-8"}
-
     def run(self, *arguments: str) -> str:
         """What a command prints."""
         command = [sys.executable, "-m", "clawbot", *arguments]
         return subprocess.run(
-            command, env=self.environment, cwd=self.folder, stdout=subprocess.PIPE, text=True, check=True
+            command, env=environment(self.folder), cwd=self.folder, stdout=subprocess.PIPE, text=True, check=True
         ).stdout
 
 
@@ -67,7 +62,7 @@ class Server:
     def __init__(self, home: Home) -> None:
         command = [sys.executable, "-m", "clawbot", "serve", "--port", "0", "--model", "offline"]
         self.process = subprocess.Popen(
-            command, env=home.environment, cwd=home.folder, stdout=subprocess.PIPE, text=True
+            command, env=environment(home.folder), cwd=home.folder, stdout=subprocess.PIPE, text=True
         )
         if self.process.stdout is None:
             raise SystemExit("no output")
@@ -77,14 +72,12 @@ class Server:
     @property
     def cpu(self) -> float:
         """Seconds of CPU so far."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        return cpu_of([self.process.pid])
 
     @property
     def megabytes(self) -> float:
         """Resident memory."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+        return status_of(self.process.pid, "VmRSS") / 1024
 
     def request(self, method: str, path: str, body: Any = None) -> bytes:
         """A request as it goes over the wire."""
@@ -142,12 +135,13 @@ class Row(NamedTuple):
     cpu: float
     took: list[float]
 
-    def __str__(self) -> str:
+    def cells(self, server: Server) -> tuple[str, ...]:
+        """Return the cells of the table; the last one is the memory of the server now."""
         took = sorted(self.took) or [0.0]
         at = [1000 * took[min(len(took) - 1, int(len(took) * share))] for share in (0.5, 0.95, 0.99)]
         rate, cost = self.count / self.wall, 1000 * self.cpu / max(1, self.count)
-        times = " | ".join(f"{each:.1f} ms" for each in at)
-        return f"| {self.what} | {self.count:,} | {rate:,.0f} | {times} | {cost:.2f} ms |"
+        times = (f"{each:.1f} ms" for each in at)
+        return self.what, f"{self.count:,}", f"{rate:,.0f}", *times, f"{cost:.2f} ms", f"{server.megabytes:.0f} MB"
 
 
 async def timed(ask: Callable[[], Awaitable[object]], took: list[float]) -> None:
@@ -235,16 +229,18 @@ async def measure(home: Home, options: argparse.Namespace) -> None:
         async with lines(server, 1) as (line,):
             for _ in range(3):
                 await line.ask(search())
-        before = server.megabytes
-        print(f"{home.pieces:,} pieces; load of the machine {os.getloadavg()[0]:.1f}\n")
-        print("| | requests | a second | median | p95 | p99 | server CPU for each |\n|---|---|---|---|---|---|---|")
-        print(await flat_out(server, "`/health`", options.seconds, lambda: health))
-        print(await at_rate(server, f"`memory_search`, {options.rate} a second", options.seconds, options.rate, search))
-        print(await flat_out(server, f"`memory_search`, {CONNECTIONS} at once", options.seconds, search))
-        print(await chats(server, options.chats))
-        print(f"\nMemory of the server: {before:.0f} MB before, {server.megabytes:.0f} MB after.", end=" ")
+        name = f"server, {home.pieces:,} chunks"
+        with Table(name, "requests", "a second", "median", "p95", "p99", "server CPU for each", "its memory") as table:
+            for row in (
+                flat_out(server, "`/health`", options.seconds, lambda: health),
+                at_rate(server, f"`memory_search`, {options.rate} a second", options.seconds, options.rate, search),
+                flat_out(server, f"`memory_search`, {CONNECTIONS} at once", options.seconds, search),
+                chats(server, options.chats),
+            ):
+                table.row(*(await row).cells(server))
+            table.row("its end after SIGTERM", 1, "–", f"{server.stop() * 1000:.1f} ms", *["–"] * 4)
     finally:
-        print(f"It ended {server.stop():.1f} s after SIGTERM.")
+        server.process.kill()
 
 
 def main() -> None:

@@ -25,6 +25,9 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from processes import cpu_of, status_of, tree_of
+from tables import Table, show
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from clawbot.context.compaction.prompts import REQUIRED
@@ -118,9 +121,9 @@ class Sample(NamedTuple):
     transcript: int
     cpu: float
 
-    def row(self) -> str:
-        """The line of the table."""
-        cells = (
+    def cells(self) -> tuple[str, ...]:
+        """Return the line of the table."""
+        return (
             f"{self.seconds:.0f}",
             f"{self.turns:,}",
             f"{self.main / KIB:.1f}",
@@ -131,19 +134,6 @@ class Sample(NamedTuple):
             f"{self.transcript / KIB:,.0f}",
             f"{self.cpu:.1f}",
         )
-        return "| " + " | ".join(f"{cell:>{len(name)}}" for cell, name in zip(cells, COLUMNS, strict=True)) + " |"
-
-
-def _children(pid: int) -> list[int]:
-    found = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        found += [int(child) for child in (task / "children").read_text().split()]
-    return found
-
-
-def _status(pid: int, key: str) -> int:
-    rows = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next((int(row.split()[1]) for row in rows if row.startswith(f"{key}:")), 0)
 
 
 class Soak:
@@ -157,7 +147,7 @@ class Soak:
         self.typed = 0
         self.samples: list[Sample] = []
 
-    def play(self, every: float) -> None:
+    def play(self, every: float, table: Table) -> None:
         """Talk, and print a line of the table every so many seconds."""
         env = {"PATH": os.environ["PATH"], "HOME": str(self._home), "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT)}
         log = self._home / ".clawbot" / "logs" / "clawbot.log"
@@ -174,29 +164,28 @@ class Soak:
                 self.samples.append(sample)
                 if now - shown >= every:
                     shown = now
-                    print(sample.row(), flush=True)
+                    table.row(*sample.cells())
                 del chat.raw[:-TOLD]  # a run of hours prints hundreds of megabytes
                 chat.feed(min(1.0, max(0.05, self.typed / self._rate - now)))
             chat.wait_for(lambda _: self._server.engine.answered >= self.typed, seconds=PATIENCE)
             chat.wait_for(lambda text: "esc stops" not in text)
             self.samples.append(self._measure(chat.process.pid, time.monotonic() - began))
-            print(self.samples[-1].row(), flush=True)
+            table.row(*self.samples[-1].cells())
             chat.send("/quit", "enter")
             chat.wait_end()
 
     def _measure(self, pid: int, now: float) -> Sample:
         # A login on the pty runs `exec`, so the process is the program itself; its children are workers.
-        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return Sample(
             seconds=now,
             turns=self._server.engine.answered,
-            main=_status(pid, "VmRSS"),
-            own=_status(pid, "RssAnon"),
-            worker=max((_status(child, "VmRSS") for child in _children(pid)), default=0),
+            main=status_of(pid, "VmRSS"),
+            own=status_of(pid, "RssAnon"),
+            worker=max((status_of(child, "VmRSS") for child in tree_of(pid)[1:]), default=0),
             descriptors=len(list(Path(f"/proc/{pid}/fd").iterdir())),
-            threads=_status(pid, "Threads"),
+            threads=status_of(pid, "Threads"),
             transcript=sum(path.stat().st_size for path in self._transcripts),
-            cpu=(int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK"),
+            cpu=cpu_of([pid]),
         )
 
     @property
@@ -243,9 +232,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1800)
     parser.add_argument("--rate", type=float, default=1.0, help="turns a second")
     parser.add_argument("--every", type=float, default=300, help="seconds between two lines of the table")
-    parser.add_argument("--warm-up", type=int, default=1000, help="turns that the growth is not told of")
+    parser.add_argument("--warm-up", type=int, default=1000, help="turns before the growth counts")
     chosen = parser.parse_args()
-    print("| " + " | ".join(COLUMNS) + " |\n|" + "--:|" * len(COLUMNS), flush=True)
     with tempfile.TemporaryDirectory() as folder, Server() as server:
         home = Path(folder)
         (home / ".clawbot").mkdir(mode=0o700)
@@ -254,17 +242,20 @@ def main() -> None:
             f"api_base: '{server.url}', context_tokens: {WINDOW}}}}}\n"
         )
         soak = Soak(home, server, chosen.seconds, chosen.rate)
-        soak.play(chosen.every)
+        with Table(*COLUMNS) as table:
+            soak.play(chosen.every, table)
         stored = soak.stored()
-    print(
-        f"typed {soak.typed:,}, stored {len(stored):,}, twice {sum(count > 1 for count in stored.values())}; "
-        f"{server.engine.housekeeping} requests of housekeeping"
+    rows = (
+        (
+            "turns typed; stored; stored twice",
+            f"{soak.typed:,}; {len(stored):,}; {sum(n > 1 for n in stored.values())}",
+        ),
+        ("requests of housekeeping", f"{server.engine.housekeeping}"),
+        (f"growth after {chosen.warm_up:,} turns", f"{slope(soak.samples, chosen.warm_up):+.2f} kB a turn"),
+        ("descriptors, first and last quarter after them", _ends(soak.samples, chosen.warm_up, "descriptors")),
+        ("threads, the same", _ends(soak.samples, chosen.warm_up, "threads")),
     )
-    print(
-        f"after {chosen.warm_up} turns: {slope(soak.samples, chosen.warm_up):+.2f} kB a turn; "
-        f"descriptors {_ends(soak.samples, chosen.warm_up, 'descriptors')}, "
-        f"threads {_ends(soak.samples, chosen.warm_up, 'threads')}"
-    )
+    show(("a long conversation on the screen", "measured"), rows)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
-"""How long it takes until one can type, what it weighs, and what a turn costs beside the model's own time.
+"""How long it takes until one can type, what it weighs, and what the screen costs at rest.
 
-Run: .venv/bin/python benchmarks/startup.py [--runs N]
+The screen runs on a pty, offline. Its keys are sent before the program has started, as somebody would who types ahead.
+
+Run: .venv/bin/python benchmarks/startup.py [--runs N] [--rest SECONDS]
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import pty
 import select
@@ -18,8 +21,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
-REST_SECONDS = 7
+from processes import environment, median_of, memory_of, tree_of, weigh
+from tables import show
+
+from clawbot.clock import SystemClock
+from clawbot.config.schema_agent import AgentSettings
+from clawbot.llm.factory import open_model
+
+MARK = "Ω"  # one cell, and nothing else on the screen is like it
+SETTLING = 2  # seconds
+TICK = 0.005  # seconds between two looks at the event loop
+OFFLINE = ("chat", "-p", "hello", "--model", "offline")
 BARE = """
 from textual.app import App
 from textual.widgets import TextArea
@@ -30,21 +44,24 @@ class Bare(App):
 
 Bare().run()
 """
-MARK = "Ω"  # one cell, and nothing else on the screen is like it
 
 
-def fresh_env(home: str) -> dict[str, str]:
-    """An environment without keys and with a home of its own."""
-    return {"PATH": os.environ["PATH"], "HOME": home, "LANG": "C.UTF-8", "TERM": "xterm-256color"}
+class Screen(NamedTuple):
+    """Seconds and CPU seconds from exec until a typed text is on the screen, the resident MB then; of the screen at
+    rest: how often it wakes in a second (the median of seconds), and the share of a processor that it takes, in
+    percent."""
+
+    echo: float
+    cpu: float
+    memory: float
+    wakeups: float
+    busy: float
 
 
 @contextmanager
-def echoed(command: Sequence[str], home: str) -> Iterator[tuple[subprocess.Popen[bytes], int, float, float]]:
+def echoed(command: Sequence[str], home: Path) -> Iterator[tuple[subprocess.Popen[bytes], int, float, float]]:
     """The process of `command` on a terminal, whose descriptor follows, and the seconds and CPU seconds from exec until
-    a typed text is on the screen.
-
-    The keys are sent before the program has started, as somebody would who types ahead.
-    """
+    a typed text is on the screen."""
     master, slave = pty.openpty()
     began = time.perf_counter()
     process = subprocess.Popen(
@@ -52,7 +69,7 @@ def echoed(command: Sequence[str], home: str) -> Iterator[tuple[subprocess.Popen
         stdin=slave,
         stdout=slave,
         stderr=slave,
-        env=fresh_env(home),
+        env=environment(home),
         cwd=home,
         start_new_session=True,
     )
@@ -68,35 +85,31 @@ def echoed(command: Sequence[str], home: str) -> Iterator[tuple[subprocess.Popen
             if not typed and b"\x1b[?1049h" in seen:
                 os.write(master, MARK.encode())
                 typed = True
-        yield process, master, time.perf_counter() - began, cpu(process.pid)
+        yield process, master, time.perf_counter() - began, busy_seconds(process.pid)
     finally:
         process.kill()
         process.wait()
         os.close(master)
 
 
-def first_echo(home: str) -> tuple[float, float, int, float]:
-    """Seconds and CPU seconds from exec until a typed text is on the screen, and the resident memory then, in kB; how
-    often the screen wakes in a second at rest."""
+def open_screen(home: Path, rest: int) -> Screen:
+    """Start the screen, type, and watch it rest for so many seconds."""
     with echoed(["-m", "clawbot", "chat"], home) as (process, master, elapsed, spent):
-        drain(master, 2)
-        memory, counts = tree_memory(process.pid), [wakeups(process.pid)]
-        for _ in range(REST_SECONDS):
+        drain(master, SETTLING)
+        memory = sum(memory_of(pid, "Rss") for pid in tree_of(process.pid))
+        counts, used = [wakeups(process.pid)], busy_seconds(process.pid)
+        for _ in range(rest):
             drain(master, 1)
             counts.append(wakeups(process.pid))
-        return elapsed, spent, memory, statistics.median(after - before for before, after in pairwise(counts))
+        busy = (busy_seconds(process.pid) - used) / rest * 100
+        each = [after - before for before, after in pairwise(counts)]
+        return Screen(elapsed, spent, memory, statistics.median(each), busy)
 
 
-def bare_echo(home: str) -> tuple[float, float]:
-    """The first two of an app of Textual with a text field: no screen of it can be sooner."""
+def bare_echo(home: Path) -> tuple[float, float]:
+    """Return the seconds and CPU seconds of an app of Textual with a text field: no screen of it can be sooner."""
     with echoed(["-c", BARE], home) as (_, _, elapsed, spent):
         return elapsed, spent
-
-
-def cpu(pid: int) -> float:
-    """The CPU seconds of the threads of a process so far."""
-    found = [each.read_text() for each in Path(f"/proc/{pid}/task").glob("*/schedstat")]
-    return sum(int(each.split()[0]) for each in found) / 1e9
 
 
 def drain(master: int, seconds: float) -> None:
@@ -108,51 +121,58 @@ def drain(master: int, seconds: float) -> None:
 
 
 def wakeups(pid: int) -> int:
-    """How often the threads of a process gave up the processor to wait, so far."""
+    """Return how often the threads of a process gave up the processor to wait, so far."""
     found = [task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/status")]
     return sum(int(each.partition("\nvoluntary_ctxt_switches:")[2].split()[0]) for each in found)
 
 
-def tree_memory(pid: int) -> int:
-    """Resident memory of a process and its children, in kB."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    status = Path(f"/proc/{pid}/status").read_text()
-    own = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
-    return own + sum(tree_memory(int(child)) for child in children)
+def busy_seconds(pid: int) -> float:
+    """Return how long the threads of a process have run, exact to less than a clock tick."""
+    return sum(int(task.read_text().split()[0]) for task in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
 
 
-def command_seconds(arguments: list[str], home: str) -> float:
-    """Wall seconds of a whole command."""
-    began = time.perf_counter()
-    subprocess.run(
-        [sys.executable, "-m", "clawbot", *arguments], env=fresh_env(home), cwd=home, check=True, capture_output=True
-    )
-    return time.perf_counter() - began
+async def stall_while_loading() -> float:
+    """Return the longest delay of the event loop in milliseconds, from `warm` until litellm is loaded."""
+    model = await open_model("openai/gpt-4o", AgentSettings(), clock=SystemClock())
+    loading = asyncio.create_task(model.warm())
+    longest = 0.0
+    while not loading.done():
+        began = time.perf_counter()
+        await asyncio.sleep(TICK)
+        longest = max(longest, time.perf_counter() - began - TICK)
+    await model.aclose()
+    return longest * 1000
 
 
 def main() -> None:
     """Measure and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=7)
-    runs = parser.parse_args().runs
-    with tempfile.TemporaryDirectory() as home:
-        command_seconds(["chat", "-p", "hello", "--model", "offline"], home)
-        versions = [command_seconds(["--version"], home) for _ in range(runs)]
-        echoes, bare = zip(*[(first_echo(home), bare_echo(home)) for _ in range(runs)], strict=True)
-        turns = [command_seconds(["chat", "-p", "hello", "--model", "offline"], home) for _ in range(runs)]
-    rows = [
-        ("clawbot --version", f"{statistics.median(versions):.2f} s", "0.15 s"),
-        ("exec to first echoed key", f"{statistics.median(e for e, *_ in echoes):.2f} s", "0.50 s"),
-        ("    CPU", f"{statistics.median(c for _, c, *_ in echoes):.2f} s", "-"),
-        ("    the same of a bare Textual app", f"{statistics.median(e for e, _ in bare):.2f} s", "-"),
-        ("    CPU", f"{statistics.median(c for _, c in bare):.2f} s", "-"),
-        ("memory before the first model call", f"{max(m for *_, m, _ in echoes) / 1024:.0f} MB", "150 MB"),
-        ("wakeups of the screen at rest", f"{statistics.median(w for *_, w in echoes):.1f} a second", "1"),
-        ("-p hello, offline, whole command", f"{statistics.median(turns):.2f} s", "-"),
-    ]
-    print(f"{'':40} {'median':>10} {'at most':>10}")
-    for name, value, limit in rows:
-        print(f"{name:40} {value:>10} {limit:>10}")
+    parser.add_argument("--rest", type=int, default=10, help="seconds at rest of each run")
+    options = parser.parse_args()
+    clawbot = (sys.executable, "-m", "clawbot")
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        os.environ["CLAWBOT_HOME"] = folder
+        weigh((*clawbot, *OFFLINE), home)
+        version = median_of(weigh((*clawbot, "--version"), home) for _ in range(options.runs))
+        screens, bare = zip(
+            *[(open_screen(home, options.rest), bare_echo(home)) for _ in range(options.runs)], strict=True
+        )
+        turn = median_of(weigh((*clawbot, *OFFLINE), home) for _ in range(options.runs))
+        stall = max(asyncio.run(stall_while_loading()) for _ in range(options.runs))
+    echo, cpu, memory, wakes, busy = (statistics.median(each) for each in zip(*screens, strict=True))
+    floor, floor_cpu = (statistics.median(each) for each in zip(*bare, strict=True))
+    rows = (
+        ("`clawbot --version`", f"{version.wall:.2f} s, CPU {version.cpu:.2f} s", "0.15 s"),
+        ("exec to the first echoed key", f"{echo:.2f} s, CPU {cpu:.2f} s", "0.50 s"),
+        ("the same of a bare app of Textual", f"{floor:.2f} s, CPU {floor_cpu:.2f} s", "–"),
+        ("memory after it, without a key and a turn", f"{memory:.0f} MB", "150 MB"),
+        ("the screen at rest: wakeups; CPU", f"{wakes:.1f} a second; {busy:.2f} %", "1; 0.1 %"),
+        ("`clawbot chat -p hello`, offline", f"{turn.wall:.2f} s, CPU {turn.cpu:.2f} s", "–"),
+        ("longest stall of the event loop while litellm loads", f"{stall:.0f} ms", "100 ms"),
+    )
+    show(("start and rest", "measured", "at most"), rows)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
+from tables import Table
+
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
@@ -143,11 +145,11 @@ def main() -> None:
     figures = {f"{name}_calls": calls.total() for name, calls in limited.items()}
     figures |= {f"{name}_files": len(by_file(calls)) for name, calls in limited.items()}
     goals = {name: table.get("goal") for name, table in tomllib.loads(LIMITS.read_text(encoding="utf-8")).items()}
-    print(f"{'Enter to model, and a search':32} {'calls':>8} {'functions':>10} {'files':>7}")
-    for name, calls in traces.items():
-        print(f"{name:32} {calls.total():>8,} {len(calls):>10,} {len(by_file(calls)):>7,}")
-    for name in limited:
-        print(f"{name + ', wanted':32} {goals[f'{name}_calls']:>8,} {'':>10} {goals[f'{name}_files']:>7,}")
+    with Table("Enter to the model, and a search", "calls", "functions", "files") as table:
+        for name, calls in traces.items():
+            table.row(name, f"{calls.total():,}", f"{len(calls):,}", f"{len(by_file(calls)):,}")
+        for name in limited:
+            table.row(f"{name}, wanted", f"{goals[f'{name}_calls']:,}", "–", f"{goals[f'{name}_files']:,}")
     if chosen.files:
         for name, calls in limited.items():
             print(name)

@@ -1,7 +1,6 @@
-"""Measures the screen: resume of a long session, a search in it, streamed answers, a large paste, motion, idle CPU.
+"""Measures the screen: resume of a long session, a search in it, streamed answers, a large paste, motion.
 
-Prints a table. Runs headless on a scripted runtime: `python benchmarks/tui.py [--tiny]`. Times are this machine's;
-compare ratios.
+Runs headless on a scripted runtime: .venv/bin/python benchmarks/tui.py [--tiny]
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from tables import show
 from textual.events import Paste
 
 from clawbot.agent.events import Event
@@ -36,12 +36,11 @@ class Sizes(NamedTuple):
     messages: int = 2000
     stream_chars: int = 20_000
     long_chars: int = 200_000
-    idle_seconds: float = 5.0
     motion_seconds: float = 10.0
     paste_chars: int = 1_048_576
 
 
-TINY = Sizes(40, 400, 800, idle_seconds=0.1, motion_seconds=0.3, paste_chars=4096)
+TINY = Sizes(40, 400, 800, motion_seconds=0.3, paste_chars=4096)
 
 PARAGRAPH = "Some **bold** words, `code`, a [link](https://example.org) and memory/2026-10-02.md:14; then 中文 and 🎉. "
 BLOCKS = {
@@ -131,7 +130,7 @@ async def resume(home: Path, messages: int) -> list[Row]:
                 await asyncio.sleep(0.005)
         return [
             (f"resume {messages:,} messages to a ready prompt", f"{seconds:.2f} s", "1 s"),
-            ("    CPU", f"{used:.2f} s", "–"),
+            ("resume: CPU", f"{used:.2f} s", "–"),
             ("scroll up through all of them, longest stall", f"{stalls.longest * 1000:.0f} ms", "100 ms"),
         ]
 
@@ -158,8 +157,8 @@ async def search(home: Path, messages: int) -> list[Row]:
             other = await find("sentence")
         return [
             (f"search {messages:,} messages, loading them: CPU", f"{first:.2f} s", "3 s"),
-            ("    another word in them: CPU", f"{other * 1000:.0f} ms", "100 ms"),
-            ("    longest stall", f"{stalls.longest * 1000:.0f} ms", "100 ms"),
+            ("search for another word in them: CPU", f"{other * 1000:.0f} ms", "100 ms"),
+            ("search: longest stall", f"{stalls.longest * 1000:.0f} ms", "100 ms"),
         ]
 
     return await _with_app(runtime, act)
@@ -190,26 +189,13 @@ async def stream(home: Path, name: str, size: int) -> list[Row]:
         return [
             (f"stream {size:,} characters, {name}: CPU", f"{used:.2f} s", "2 s"),
             (
-                "    longest delta / longest stall",
+                f"stream, {name}: longest delta / longest stall",
                 f"{longest * 1000:.0f} / {stalls.longest * 1000:.0f} ms",
                 "50 / 100 ms",
             ),
         ]
 
     return await _with_app(runtime, act)
-
-
-async def idle(home: Path, seconds: float) -> list[Row]:
-    """Nothing happens."""
-
-    async def act(app: ClawbotApp) -> list[Row]:
-        await asyncio.sleep(1.0)
-        cpu = time.process_time()
-        await asyncio.sleep(seconds)
-        share = (time.process_time() - cpu) / seconds
-        return [("idle CPU", f"{share * 100:.2f} %", "0 %")]
-
-    return await _with_app(FakeRuntime(home, history=conversation(20)), act)
 
 
 async def motion(home: Path, seconds: float) -> list[Row]:
@@ -256,7 +242,7 @@ async def paste(home: Path, size: int) -> list[Row]:
         return [
             (f"paste {size:,} characters, longest stall", f"{pasted * 1000:.0f} ms", "100 ms"),
             (
-                f"    send them ({'whole' if whole else 'LOST'}), longest stall",
+                f"send them ({'complete' if whole else 'LOST'}), longest stall",
                 f"{stalls.longest * 1000:.0f} ms",
                 "100 ms",
             ),
@@ -279,14 +265,10 @@ async def measure(sizes: Sizes) -> None:
         rows += await stream(home, "mixed Markdown", sizes.long_chars)
         rows += await paste(home, sizes.paste_chars)
         rows += await motion(home, sizes.motion_seconds)
-        rows += await idle(home, sizes.idle_seconds)
         rows.append(("peak memory", _peak(), "100 MB"))
         rows += await search(home, sizes.messages)
-        rows.append(("    peak memory with it", _peak(), "120 MB"))
-    width = max(len(row[0]) for row in rows)
-    print(f"{'what':<{width}}  {'measured':>14}  {'target':>12}")
-    for what, measured, target in rows:
-        print(f"{what:<{width}}  {measured:>14}  {target:>12}")
+        rows.append(("peak memory with the search", _peak(), "120 MB"))
+    show(("screen", "measured", "at most"), rows)
 
 
 def main() -> None:

@@ -108,7 +108,8 @@ def test_the_benchmark_tells_what_each_call_read(small: Path) -> None:
     argv = [sys.executable, str(ROOT / "benchmarks/real_model.py"), "--turns", "4"]
     run = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=small.parent)
     assert run.returncode == 0, run.stderr
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in run.stdout.splitlines() if "|" in line]
+    calls, _, _ = run.stdout.partition("\n\n")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in calls.splitlines()]
     chats = [row for row in rows[2:] if row[2] not in ("flush", "summary")]
     summary = next(row for row in rows if row[2] == "summary")
     assert int(summary[5]) < int(summary[3]) // 2
