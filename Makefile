@@ -34,6 +34,10 @@ QMD := .venv-qmd
 SYSTEM := $(shell uname -s | tr A-Z a-z)-$(shell uname -m | sed 's/x86_64/x64/; s/aarch64/arm64/')
 QMD_PACKAGES := @tobilu/qmd@2.8.3 node-$(SYSTEM)@22.23.3 sqlite-vec-$(SYSTEM)@0.1.9
 
+# Programs that benchmarks/peers.py compares with.
+PEERS := .venv-peers
+PEER_PACKAGES := @earendil-works/pi-coding-agent@1.6.0 node-$(SYSTEM)@22.23.3
+
 # The tests with an environment of their own, each with its own target.
 ELSEWHERE := $(WITH_SERVER:%=--ignore=%) $(WITH_QMD:%=--ignore=%) $(WITH_MILVUS:%=--ignore=%)
 
@@ -84,6 +88,14 @@ $(QMD)/.ready: Makefile
 	@echo "setting up qmd (380 MB, about a minute) ..."
 	@mkdir -p $(QMD) && echo '{"private": true}' >$(QMD)/package.json
 	@npm install --prefix $(QMD) --no-audit --no-fund --loglevel=error --ignore-scripts --omit=optional $(QMD_PACKAGES)
+	@touch $@
+
+$(PEERS)/.ready: Makefile $(MADE)
+	@echo "setting up pi and llm (440 MB) ..."
+	@mkdir -p $(PEERS) && echo '{"private": true}' >$(PEERS)/package.json
+	@npm install --prefix $(PEERS) --no-audit --no-fund --loglevel=error --ignore-scripts $(PEER_PACKAGES)
+	@$(BIN)/python -m venv --clear $(PEERS)/llm
+	@$(PEERS)/llm/bin/python -m pip install -qq --disable-pip-version-check llm==0.36
 	@touch $@
 
 # Milvus Lite, or the server that $$CLAWBOT_MILVUS_URI names.
@@ -138,7 +150,7 @@ pages: $(DEV)
 	@$(BIN)/python -m tests.wire.page
 
 bench: $(RUNTIME)
-	@for name in startup turns trace reset tui index accounting longrun; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	@for name in startup trace reset tui index accounting longrun; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 # An environment knows its own place and its Python: where one of them has gone, it is made anew.
 ifneq ($(shell test -x $(BIN)/python && cat $(MADE) 2>/dev/null),$(CURDIR))

@@ -40,7 +40,7 @@ SMALL = {
     "real_model": "--turns 4",
     "reset": "--tiny --runs 1 --slug 0.1",
     "retrieval": "--every 50",
-    "scale": "--hours 0.1",
+    "scale": "--minutes 0.1",
     "serve": "--files 1 --seconds 0.2 --rate 20 --chats 2",
     "soak": "--seconds 4 --rate 2 --every 1 --warm-up 1",
     "startup": "--runs 1 --rest 1",
