@@ -25,6 +25,7 @@ from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import check
 from tables import Table, show
 
 from clawbot import services
@@ -157,7 +158,8 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=20)
     turns = parser.parse_args().turns
     if not PYTHON.exists():
-        sys.exit(MISSING)
+        print(MISSING, file=sys.stderr)
+        sys.exit(check.MISSING)
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         os.environ["CLAWBOT_HOME"] = folder

@@ -139,6 +139,7 @@ def column(options: argparse.Namespace, weights: Weights, agents: int) -> list[t
     return [
         ("chunks", f"{total:,}"),
         ("all rows, with the vector index loaded", f"{memory:,.1f} GB"),
+        ("the same while segments are replaced", f"{memory * options.headroom:,.1f} GB"),
         ("written a second", f"{found.rows / seconds:,.1f} rows, {found.written / seconds / 1e3:,.0f} kB"),
         ("lists of files read a second", f"{lists / 1e6:,.2f} MB"),
         ("an append is found elsewhere after: median, p99", f"{', '.join(delays)} s"),

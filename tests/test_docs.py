@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import check
 from clawbot.context.privacy import privacy_of
 from clawbot.entry_points import GROUPS
 
@@ -96,15 +97,51 @@ def test_every_target_of_make_that_a_page_names_is_there() -> None:
     assert {name for name in targets if not re.search(rf"^{name}:", MAKEFILE, re.MULTILINE)} == set()
 
 
-def test_the_benchmarks_of_make_are_named_and_each_table_has_its_command_and_date() -> None:
-    page = PAGES["benchmarks.md"]
+def test_the_benchmarks_of_make_are_named() -> None:
     [run] = re.findall(r"for name in (.*); do \$\(BIN\)/python benchmarks", MAKEFILE)
-    [named] = re.findall(r"`make bench` runs (.*?)\. ", " ".join(page.split()))
+    [named] = re.findall(r"`make bench` runs (.*?)\. ", " ".join(PAGES["benchmarks.md"].split()))
     assert re.findall(r"`(\w+)`", named) == run.split()
-    for section in page.split("\n## ")[1:]:
-        before, table, _ = section.partition("\n|")
-        assert re.search(r"benchmarks/\w+\.py", before), section[:40]
-        assert not table or re.search(r"\d{4}-\d\d-\d\d", before), section[:40]
+
+
+def test_each_table_of_the_benchmarks_is_printed_and_each_figure_is_in_one() -> None:
+    text = PAGES["benchmarks.md"]
+    pages = {path: ROOT.joinpath(path).read_text("utf-8") for path in check.FIGURES}
+    assert [*check.page_problems(text), *check.prose_problems(pages, check.printed(text))] == []
+
+
+PRINTED = """
+| start | measured, s | at most |
+|---|--:|--:|
+| first echo | 0.34 | 0.50 |
+| idle | 12.5 MB | 1,000 kB |
+
+`benchmarks/startup.py --runs 5`, 2026-11-27, 2 cores, x86_64, Linux, Python 3.11.2, load 0.1 to 0.2, \
+a million squares 60 to 60 ms of CPU
+"""
+
+
+@pytest.mark.parametrize(
+    ("prose", "found"),
+    [
+        ("It takes 0.34 s, 12.5 MB and 1,000 kB; 0.34 seconds.", []),
+        ("It takes 0.3 s.", ["0.3 s"]),
+        ("It takes 0.34 ms.", ["0.34 ms"]),
+        ("half an hour, `9 s`, [page](5-MB.md), six parts, version 3.11 seconded", ["half an hour"]),
+        ("twice as fast, three times more, 7% of it", ["twice as fast", "three times", "7%"]),
+        ("| a table of a page | 8 GB |\n", ["8 GB"]),
+        ("```\n5 s\n```\n", []),
+    ],
+)
+def test_a_figure_without_a_row_is_found(prose: str, found: list[str]) -> None:
+    tables = check.printed(PRINTED)
+    problems = list(check.prose_problems({"page.md": prose}, tables))
+    assert [problem.split("'")[1] for problem in problems] == found
+
+
+def test_a_table_that_no_command_printed_is_found() -> None:
+    assert list(check.page_problems(PRINTED)) == []
+    assert list(check.page_problems(PRINTED.replace(", load 0.1", ""))) != []
+    assert list(check.page_problems(PRINTED.replace("startup", "nothing"))) != []
 
 
 def test_what_each_session_may_know_is_what_the_policy_says() -> None:

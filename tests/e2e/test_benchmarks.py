@@ -1,4 +1,5 @@
-"""Each benchmark runs in a tiny form, so that none can rot. What it measures is asserted by nobody."""
+"""Each benchmark runs in a small form and prints its tables of docs/benchmarks.md. What it measures is asserted by
+nobody."""
 
 from __future__ import annotations
 
@@ -9,31 +10,23 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import check
+
 ROOT = Path(__file__).parents[2]
+# Those whose tables are not in docs/benchmarks.md, and other forms.
 TINY = {
-    "accounting": "--turns 14 --repeats 3",
-    "growth": "--files 2",
-    "index": "--files 2 --runs 1",
-    "longrun": "--turns 60",
-    "real_client": "turns --runs 1 --turns 2",
     "reranking": "{notes}",
-    "reset": "--tiny --runs 1 --slug 0.1",
-    "retrieval": "{notes} --profile lines",
-    "scale": "--agents 3 --hours 0.2",
     "score_scale": "{notes}",
     "screen": "--tiny",
-    "serve": "--files 1 --seconds 0.2 --rate 20 --chats 2",
-    "startup": "--runs 1",
     "talks": "--megabytes 1 --runs 1",
-    "tui": "--tiny",
-    "turns": "--turns 3",
     "weights": "{notes} {others}",
 }
-# Other forms of these.
-MORE = [("retrieval", "{notes} --tool --by-category")]
-# tests/e2e/test_full_disk.py, test_kills.py, test_soak.py and test_trace.py run these and read their tables,
-# `make test-real` and `make test-milvus` the last two.
-OF_THEIR_OWN = {"full_disk", "kills", "soak", "trace", "real_model", "milvus"}
+MORE = [
+    ("retrieval", "{notes} --profile lines"),
+    ("retrieval", "{notes} --tool --by-category"),
+    ("growth", "--files 2"),
+]
+COMMANDS = check.by_command(check.printed(check.PAGE.read_text("utf-8")))
 
 
 def write_notes(folder: Path) -> None:
@@ -52,9 +45,17 @@ def write_notes(folder: Path) -> None:
 
 
 @pytest.mark.smoke
-def test_each_benchmark_has_a_tiny_form() -> None:
+def test_each_benchmark_has_a_small_form() -> None:
     runnable = {path.stem for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text()}
-    assert runnable == TINY.keys() | OF_THEIR_OWN
+    assert runnable == TINY.keys() | {tables[0].name for tables in COMMANDS.values()} | {"check"}
+
+
+@pytest.mark.e2e
+@pytest.mark.long
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_of_the_page_prints_its_tables(command: str) -> None:
+    assert list(check.small_problems(command, COMMANDS[command])) == []
 
 
 @pytest.mark.e2e
