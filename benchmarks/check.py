@@ -5,7 +5,8 @@ Run: .venv/bin/python benchmarks/check.py            every command of the page i
      .venv/bin/python benchmarks/check.py --write [COMMAND ...]   run the commands of the page in full, or those that
                                                      begin so ("index.py", "real_client.py turns"), and write the tables
 
-A table of the page is what a command prints: below it are the command, the day, the machine and its load. The small
+A table of the page is what a command prints: below it are the command, the day, the machine and its load. Where nobody
+has run it yet, the page has the command alone ("…, not measured yet"), and `--write` puts its tables there. The small
 form is the command with the options of SMALL behind its own. It runs in a folder of its own, and reaches no network.
 
 A figure is a number with a unit of time up to hours, of size or memory, a percentage, or a factor ("three times").
@@ -20,7 +21,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -92,19 +93,18 @@ FIGURE = re.compile(rf"(?<![\w.,])({NUMBER})(?:[\s-]|(?<=\d))({'|'.join(UNITS.va
 WORDS = {"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8"}
 WORDS |= {"twice": "2", "half": "0.5", "half a": "0.5", "half an": "0.5"}
 CAPTION = re.compile(
-    r"`benchmarks/(?P<name>\w+)\.py(?P<options>[^`]*)`, \d{4}-\d\d-\d\d, .+, load [\d.]+ to [\d.]+, "
-    r"a million squares \d+ to \d+ ms of CPU"
+    r"`(benchmarks/\w+\.py[^`]*)`, \d{4}-\d\d-\d\d, .+, load [\d.]+ to [\d.]+, a million squares \d+ to \d+ ms of CPU"
 )
+NAMED = re.compile(r"^`(benchmarks/\w+\.py[^`]*)`, not measured yet$", re.MULTILINE)
 TABLE = re.compile(r"(?P<table>(?:^\|.*\|\n)+)(?:\n(?P<caption>`benchmarks/.*)\n)?", re.MULTILINE)
 
 
 class Printed(NamedTuple):
-    """A table: its columns and rows, and the command that printed it ("" for none)."""
+    """A table: its columns and rows, the command that printed it ("" for none), and both as the page has them."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    name: str
-    options: str
+    command: str
     text: str
 
     def shows(self, number: str, unit: str) -> bool:
@@ -125,40 +125,55 @@ def printed(text: str) -> list[Printed]:
             tuple(cell.strip() for cell in line.strip("|").split("|")) for line in match["table"].splitlines()
         )
         caption = CAPTION.fullmatch(match["caption"] or "")
-        name, options = (caption["name"], caption["options"]) if caption else ("", "")
-        found.append(Printed(head, tuple(rows), name, options, match[0]))
+        found.append(Printed(head, tuple(rows), caption[1] if caption else "", match[0]))
     return found
 
 
-def run(table: Printed, more: str = "") -> subprocess.CompletedProcess[str]:
-    """Run the command of a table, with `more` options, in a home and a temporary folder of its own."""
-    command = [sys.executable, f"benchmarks/{table.name}.py", *table.options.split(), *more.split()]
+def commands_of(text: str) -> dict[str, list[Printed]]:
+    """Return the tables of a page by the command that printed them; none for one that is only named."""
+    found: dict[str, list[Printed]] = {match[1]: [] for match in NAMED.finditer(text)}
+    for table in printed(text):
+        if table.command:
+            found.setdefault(table.command, []).append(table)
+    return found
+
+
+def run(command: str, more: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command of the page, with `more` options, in a home and a temporary folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
         closed = {f"{kind}_proxy": "http://127.0.0.1:9" for kind in ("http", "https")}
-        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in os.environ}
+        kept = {
+            name: os.environ[name]
+            for name in ("PATH", "PYTHONPATH", "LANG", "CLAWBOT_MILVUS_URI")
+            if name in os.environ
+        }
         own = {"HOME": folder, "TMPDIR": folder, "TERM": "xterm-256color", "no_proxy": "127.0.0.1,localhost", **closed}
-        return subprocess.run(command, cwd=ROOT, env={**kept, **own}, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            [sys.executable, *command.split(), *more.split()],
+            cwd=ROOT,
+            env={**kept, **own},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
 
 def small_problems(command: str, tables: Sequence[Printed]) -> Iterator[str]:
     """Yield why a small run of `command` does not print its `tables` of the page."""
-    done = run(tables[0], SMALL[tables[0].name])
+    done = run(command, SMALL[name_of(command)])
     there = {comparable(table) for table in printed(done.stdout)}
     if done.returncode == MISSING:
         print(f"skipped: {command}: {done.stderr.strip()}")
-    elif done.returncode:
-        yield f"{command} failed with {done.returncode}:\n{done.stderr}"
+    elif done.returncode or not there:
+        yield f"{command} ended with {done.returncode} and {len(there)} tables:\n{done.stderr}"
     else:
         gone = [table.columns for table in tables if comparable(table) not in there]
         yield from (f"{command} prints no table with the columns {columns}:\n{done.stdout}" for columns in gone)
 
 
-def by_command(tables: Iterable[Printed]) -> dict[str, list[Printed]]:
-    """Return tables by the command that prints them."""
-    found: dict[str, list[Printed]] = {}
-    for table in tables:
-        found.setdefault(f"{table.name}.py{table.options}", []).append(table)
-    return found
+def name_of(command: str) -> str:
+    """Return the name of the benchmark: `index` of `benchmarks/index.py --runs 5`."""
+    return Path(command.split()[0]).stem
 
 
 def comparable(table: Printed) -> tuple[str, ...]:
@@ -171,10 +186,11 @@ def comparable(table: Printed) -> tuple[str, ...]:
 def page_problems(text: str) -> Iterator[str]:
     """Yield the tables of the page that no command prints."""
     for table in printed(text):
-        if not table.name:
+        if not table.command:
             yield f"{PAGE.name}: a table without a command, day, machine and load below it: {table.columns}"
-        elif table.name not in SMALL:
-            yield f"{table.name}.py has no small form in check.py"
+    yield from (
+        f"{name_of(each)} has no small form in check.py" for each in commands_of(text) if name_of(each) not in SMALL
+    )
 
 
 def prose_problems(pages: Mapping[str, str], tables: Sequence[Printed]) -> Iterator[str]:
@@ -204,16 +220,17 @@ def prose(text: str) -> str:
 
 def write(wanted: Sequence[str]) -> None:
     """Run the commands of the page that begin like one of `wanted` (all if empty), and write their tables there."""
-    for command, (first, *_) in by_command(printed(PAGE.read_text("utf-8"))).items():
-        if wanted and not command.startswith(tuple(wanted)):
+    for command, tables in commands_of(PAGE.read_text("utf-8")).items():
+        if wanted and not command.removeprefix("benchmarks/").startswith(tuple(wanted)):
             continue
-        done = run(first)
+        done = run(command)
         sys.stderr.write(done.stderr)
         found = {comparable(table): table.text for table in printed(done.stdout)}
         text = PAGE.read_text("utf-8")
-        for table in printed(text):
-            if (table.name, table.options) == (first.name, first.options) and comparable(table) in found:
-                text = text.replace(table.text, found[comparable(table)])
+        for table in tables:
+            text = text.replace(table.text, found.get(comparable(table), table.text))
+        if found:
+            text = text.replace(f"`{command}`, not measured yet\n", "\n".join(found.values()))
         PAGE.write_text(text, "utf-8")
         print(f"{command}: {len(found)} tables, exit code {done.returncode}", flush=True)
 
@@ -233,7 +250,7 @@ def main() -> int:
         *prose_problems({path: (ROOT / path).read_text("utf-8") for path in FIGURES}, tables),
     ]
     if not options.prose and options.write is None:
-        for command, mine in by_command(table for table in tables if table.name in SMALL).items():
+        for command, mine in commands_of(text).items():
             problems += small_problems(command, mine)
     print("\n".join(problems) or f"{len(tables)} tables, no problem")
     return 1 if problems else 0

@@ -31,7 +31,7 @@ from clawbot.config.schema_agent import AgentSettings
 from clawbot.llm.factory import open_model
 
 MARK = "Ω"  # one cell, and nothing else on the screen is like it
-SETTLING = 2  # seconds
+SETTLED = 0.005  # a second with so little CPU ends what a start does in the background
 TICK = 0.005  # seconds between two looks at the event loop
 OFFLINE = ("chat", "-p", "hello", "--model", "offline")
 BARE = """
@@ -95,9 +95,12 @@ def echoed(command: Sequence[str], home: Path) -> Iterator[tuple[subprocess.Pope
 def open_screen(home: Path, rest: int) -> Screen:
     """Start the screen, type, and watch it rest for so many seconds."""
     with echoed(["-m", "clawbot", "chat"], home) as (process, master, elapsed, spent):
-        drain(master, SETTLING)
+        used = -1.0
+        while (now := busy_seconds(process.pid)) - used > SETTLED:
+            used = now
+            drain(master, 1)
         memory = sum(memory_of(pid, "Rss") for pid in tree_of(process.pid))
-        counts, used = [wakeups(process.pid)], busy_seconds(process.pid)
+        counts, used = [wakeups(process.pid)], now
         for _ in range(rest):
             drain(master, 1)
             counts.append(wakeups(process.pid))

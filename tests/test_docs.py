@@ -139,6 +139,11 @@ def test_a_figure_without_a_row_is_found(prose: str, found: list[str]) -> None:
 
 
 def test_a_table_that_no_command_printed_is_found() -> None:
+    named = "`benchmarks/kills.py --kills 9`, not measured yet\n"
+    assert list(check.commands_of(named + PRINTED)) == [
+        "benchmarks/kills.py --kills 9",
+        "benchmarks/startup.py --runs 5",
+    ]
     assert list(check.page_problems(PRINTED)) == []
     assert list(check.page_problems(PRINTED.replace(", load 0.1", ""))) != []
     assert list(check.page_problems(PRINTED.replace("startup", "nothing"))) != []

@@ -26,7 +26,7 @@ MORE = [
     ("retrieval", "{notes} --tool --by-category"),
     ("growth", "--files 2"),
 ]
-COMMANDS = check.by_command(check.printed(check.PAGE.read_text("utf-8")))
+COMMANDS = check.commands_of(check.PAGE.read_text("utf-8"))
 
 
 def write_notes(folder: Path) -> None:
@@ -47,7 +47,7 @@ def write_notes(folder: Path) -> None:
 @pytest.mark.smoke
 def test_each_benchmark_has_a_small_form() -> None:
     runnable = {path.stem for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text()}
-    assert runnable == TINY.keys() | {tables[0].name for tables in COMMANDS.values()} | {"check"}
+    assert runnable == TINY.keys() | set(map(check.name_of, COMMANDS)) | {"check"}
 
 
 @pytest.mark.e2e
