@@ -226,8 +226,8 @@ def _ends(samples: Sequence[Sample], warm_up: int, column: str) -> str:
     return f"{_median(rest[:quarter], column)} -> {_median(rest[-quarter:], column)}"
 
 
-def main() -> None:
-    """Talk, and print the table and what it says."""
+def main() -> int:
+    """Talk, and print the table and what it says; 1 when a turn was lost or stored twice."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=1800)
     parser.add_argument("--rate", type=float, default=1.0, help="turns a second")
@@ -245,18 +245,17 @@ def main() -> None:
         with Table(*COLUMNS) as table:
             soak.play(chosen.every, table)
         stored = soak.stored()
+    twice = sum(count > 1 for count in stored.values())
     rows = (
-        (
-            "turns typed; stored; stored twice",
-            f"{soak.typed:,}; {len(stored):,}; {sum(n > 1 for n in stored.values())}",
-        ),
+        ("turns typed; stored; stored twice", f"{soak.typed:,}; {len(stored):,}; {twice}"),
         ("requests of housekeeping", f"{server.engine.housekeeping}"),
         (f"growth after {chosen.warm_up:,} turns", f"{slope(soak.samples, chosen.warm_up):+.2f} kB a turn"),
         ("descriptors, first and last quarter after them", _ends(soak.samples, chosen.warm_up, "descriptors")),
         ("threads, the same", _ends(soak.samples, chosen.warm_up, "threads")),
     )
     show(("a long conversation on the screen", "measured"), rows)
+    return 1 if twice or len(stored) < soak.typed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

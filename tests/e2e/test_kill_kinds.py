@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.conftest import ROOT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
-KINDS = ("stream", "flush", "import", "pull")
+KINDS = ("plain", "stream", "flush", "import", "pull")
 
 
 def test_a_kill_of_each_kind_loses_and_doubles_nothing() -> None:
