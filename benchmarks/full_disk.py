@@ -361,7 +361,8 @@ def main() -> int:
             problems = outcome.check(os.strerror(ERRORS[chosen.error]))
             count += 1
             wrong += bool(problems)
-            ways.update(re.sub(r"/\S*/", "…/", f"{row['error']} {row['hint']}") for row in outcome.failures)
+            failures = (f"{row['error']} {row['hint']}" for row in outcome.failures)
+            ways.update(re.sub(r"/\S*/(?:[0-9a-f-]{36})?", "…/", failure) for failure in failures)
             print("".join(f"{point}: {problem}\n" for problem in problems), end="", flush=True)
             if not point:
                 print(f"with room: said {sorted(outcome.done)}; {len(outcome.failures)} failures", flush=True)
