@@ -17,6 +17,7 @@ from clawbot.guarded import parts_below
 from clawbot.history import history_of
 from clawbot.history.blame import BlamedLine, LineAuthor, blame
 from clawbot.sessions.store import SessionStore
+from clawbot.text.numbers import whole_number
 from clawbot.text.sanitize import clean_line
 
 NOBODY = LineAuthor("")
@@ -29,19 +30,20 @@ def print_blame(settings: Settings, paths: Paths, clock: Clock, agent_id: str, t
     timezone = settings.agent(agent_id).timezone
     zone = ZoneInfo(timezone) if timezone else None
     store = SessionStore(paths.sessions(agent_id), clock, agent_id=agent_id, cwd=workspace)
-    name, colon, number = target.rpartition(":")
-    name, number = (name, number) if colon and number.isdecimal() else (target, "")
+    name, _, last = target.rpartition(":")
+    number = whole_number(last) if name else None
+    name = target if number is None else name
     path = Path(*parts_below(workspace, Path(name))).as_posix() if Path(name).is_absolute() else name
     try:
         lines = blame(workspace, path, store, history_of(settings, paths, agent_id, clock))
     except OSError as error:
         fail(f"{path} can't be read: {error.strerror or error}. Name a file of the memory, such as MEMORY.md.")
-    if not number:
+    if number is None:
         answer(as_json, {"file": path, "lines": [_data(line) for line in lines]}, _table(lines, zone))
-    elif not 0 < int(number) <= len(lines):
+    elif not 0 < number <= len(lines):
         fail(f"{path} has {len(lines)} lines.")
     else:
-        line = lines[int(number) - 1]
+        line = lines[number - 1]
         answer(as_json, {"file": path, **_data(line)}, _details(path, line, zone))
 
 

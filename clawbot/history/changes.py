@@ -340,12 +340,16 @@ class History:
 def history_of(settings: Settings, paths: Paths, agent_id: str, clock: Clock) -> History:
     """Return the history of an agent's memory files in its workspace. Blocks. Raises ConfigError for an unknown
     agent."""
-    workspace, folder = settings.agent(agent_id).workspace, paths.memory_history(agent_id)
-    record = paths.workspace_record(workspace)
+    return history_in(settings.agent(agent_id).workspace, paths, agent_id, clock, settings.memory.history)
+
+
+def history_in(workspace: Path, paths: Paths, agent_id: str, clock: Clock, limits: HistorySettings) -> History:
+    """Return the history of an agent's memory files in `workspace`. Blocks."""
+    folder, record = paths.memory_history(agent_id), paths.workspace_record(workspace)
     if record != paths.workspace_record(paths.workspace(agent_id)):
         # Its files are others.
         folder /= record.stem
-    return History(folder, workspace, clock, settings.memory.history)
+    return History(folder, workspace, clock, limits)
 
 
 def _with_gaps(changes: Sequence[Change]) -> list[Change]:

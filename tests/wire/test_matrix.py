@@ -60,7 +60,7 @@ async def requests(case: Case, vendors: Vendors) -> tuple[int, list[Asked]]:
 
 def stored() -> list[list[str]]:
     """The stop reason and the contents of each answer in the transcript."""
-    [file] = find_home().rglob("*.jsonl")
+    [file] = (find_home() / "agents").rglob("*.jsonl")
     entries = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     messages = [entry["message"] for entry in entries if entry["type"] == "message"]
     answers = [message for message in messages if message["role"] == "assistant"]
@@ -69,7 +69,7 @@ def stored() -> list[list[str]]:
 
 def used() -> list[int]:
     """The tokens of the last answer: read, read from the vendor's cache, written."""
-    [file] = find_home().rglob("*.jsonl")
+    [file] = (find_home() / "agents").rglob("*.jsonl")
     usage = json.loads(file.read_text(encoding="utf-8").splitlines()[-1])["message"]["usage"]
     return [usage["input"], usage["cacheRead"], usage["output"]]
 

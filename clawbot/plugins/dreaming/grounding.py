@@ -28,7 +28,7 @@ _TOKEN = lazy_re(
     re.IGNORECASE,
 )
 _CJK = lazy_re(f"[{CJK}]")
-_PLAIN = frozenset(" !\"%&'()*+,-./:;=?@_~’‘“”–—…·、。，：；！？（）《》「」『』【】")
+_PLAIN = frozenset(" !\"%&'()*,-+./:;=?@_~’‘“”–—…·、。，：；！？（）《》「」『』【】")
 _LONG_SPAN = 400  # days
 _OPENERS = frozenset({"the", "user", "they", "their", "he", "she", "his", "her", "it", "its", "this", "a", "an"})
 _FEW = 3  # characters of a word that is a contraction or an ending

@@ -17,7 +17,7 @@ from clawbot.config.snapshot import quick_settings
 from clawbot.config.values import format_duration
 from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
-from clawbot.history import History
+from clawbot.history import History, history_in
 from clawbot.plugins.dreaming.applying import Applied
 from clawbot.plugins.dreaming.dream import DreamContext, DreamOutcome, accept, context_of, dream
 from clawbot.plugins.dreaming.listing import lines_of, remarks_of
@@ -38,7 +38,7 @@ def work_of(host: AgentHost) -> tuple[DreamContext, History]:
     paths, agent_id = Paths(deps.profile.home), deps.profile.agent_id
     settings = quick_settings(paths)
     context = context_of(settings, paths, agent_id, deps.clock, deps.model.chat)
-    history = History(paths.memory_history(agent_id), deps.workspace, deps.clock, settings.memory.history)
+    history = history_in(deps.workspace, paths, agent_id, deps.clock, settings.memory.history)
     return structs.replace(context, workspace=deps.workspace), history
 
 

@@ -19,7 +19,7 @@ from textual.message import Message
 from textual.widgets import OptionList, Static
 
 from clawbot.clock import Clock
-from clawbot.history import History
+from clawbot.history import history_in
 from clawbot.plugins.dreaming.applying import Applied
 from clawbot.plugins.dreaming.dream import accept, context_of
 from clawbot.plugins.dreaming.proposals import Decision, Proposal
@@ -167,7 +167,7 @@ class ReviewScreen(OverScreen[str]):
         context = context_of(runtime.settings, runtime.paths, status.agent_id, clock)
         self.context = structs.replace(context, workspace=status.workspace)
         limits = runtime.settings.memory.history
-        self.history = History(runtime.paths.memory_history(status.agent_id), status.workspace, clock, limits)
+        self.history = history_in(status.workspace, runtime.paths, status.agent_id, clock, limits)
         self.waiting: list[Proposal] = []
         self.at = 0
         self.shown: ShownProposal | None = None
