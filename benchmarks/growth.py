@@ -90,7 +90,7 @@ def distribution(costs: Sequence[tuple[float, float]]) -> list[str]:
     """The columns of milliseconds of CPU time and MB of peak memory."""
     cpu, memory = zip(*costs, strict=True)
     middle, usual = statistics.median(cpu), statistics.median(memory)
-    late = statistics.quantiles(cpu, n=20, method="inclusive")[-1]
+    late = statistics.quantiles(cpu, n=20, method="inclusive")[-1] if len(cpu) > 1 else middle
     return [
         f"{middle:.0f} / {late:.0f} / {max(cpu):.0f} ms",
         f"{max(cpu) / middle:.1f}",

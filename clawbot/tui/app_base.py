@@ -15,7 +15,6 @@ from textual.screen import Screen
 
 from clawbot.agent.events import CommandOutput, Notice
 from clawbot.clock import Clock
-from clawbot.entry_points import BrokenExtension, find
 from clawbot.errors import ClawbotError
 from clawbot.text.interface import _
 from clawbot.text.numbers import whole_number
@@ -211,6 +210,8 @@ class ScreensApp(ThemedApp):
     async def _show_packaged(self, output: CommandOutput) -> None:
         """Show `output` on the screen of a package, which dismisses with a line for the conversation, or None. One that
         can't be used leaves the text."""
+        from clawbot.entry_points import BrokenExtension, find
+
         extension = await asyncio.to_thread(find, SCREENS, output.screen)
         await asyncio.to_thread(extension.load)  # a thread imports what the next line calls
         made = extension.use(lambda point: point.load()(self.runtime, clock=self.clock))

@@ -44,7 +44,7 @@ def package(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
     def name(value: str) -> None:
         point = EntryPoint("tide", f"{__name__}:{value}", "clawbot.screens")
-        monkeypatch.setattr("clawbot.tui.app_base.find", lambda _group, _name: Extension("tide", "acme", point))
+        monkeypatch.setattr("clawbot.entry_points.find", lambda _group, _name: Extension("tide", "acme", point))
 
     name("Tide")
     return name

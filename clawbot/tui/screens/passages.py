@@ -176,9 +176,9 @@ class PassagePreview(VerticalScroll, can_focus=False):
             widget.display = bool(part.plain)
 
     def reveal(self) -> None:
-        if self.is_attached:
-            line = self.query_one("#match").virtual_region.y
-            self.scroll_to(y=max(0, line - _LINES_ABOVE), animate=False, force=True)
+        # A screen that closes may have removed it already.
+        for match in self.query("#match") if self.is_attached else ():
+            self.scroll_to(y=max(0, match.virtual_region.y - _LINES_ABOVE), animate=False, force=True)
 
 
 class PassagePicker(PickerScreen[SessionTarget]):
