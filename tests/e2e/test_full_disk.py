@@ -21,7 +21,7 @@ turns:
 """
 
 
-@pytest.mark.parametrize("way", ["--by calls --every 70", "--by calls --once --every 70", "--by tmpfs --every 9"])
+@pytest.mark.parametrize("way", ["--by calls --every 70", "--by calls --once --every 37", "--by tmpfs --every 9"])
 def test_a_full_disk_loses_nothing_and_says_what_and_where(way: str) -> None:
     argv = [sys.executable, str(ROOT / "benchmarks/full_disk.py"), *way.split(), "--points", "3"]
     run = subprocess.run(argv, capture_output=True, text=True, timeout=200, check=False, cwd="/")
