@@ -172,6 +172,7 @@ def pictures_of(app: ClawbotApp) -> list[float]:
         flush()
         times.append(time.perf_counter())
 
+    # Measured inside of the program, which offers no hook for it.
     writer.flush = timed  # type: ignore[method-assign]
     return times
 
@@ -201,6 +202,7 @@ async def measure(app: ClawbotApp, row: Row) -> Measured:
 
 def run_measured(row: Row, out: Path) -> None:
     """Run the program until `row` is measured; the figures go to `out`."""
+    # asyncio takes its selector from this name alone, before any loop exists.
     selectors.DefaultSelector = TimedSelector  # type: ignore[misc]
     tasks = []
 
@@ -213,6 +215,7 @@ def run_measured(row: Row, out: Path) -> None:
         from textual._context import active_app
 
         runtime = await open_with(Streamer(), interactive=True)
+        # Textual types the running app as any App; it is the chat here.
         tasks.append(asyncio.create_task(drive(active_app.get())))  # type: ignore[arg-type]
         return runtime
 

@@ -78,7 +78,7 @@ class Background:
         """End the open session if it is over; return when that may be. A failure does not stop the jobs."""
         conversation = agent.conversation
         session, moment = self._moments.get(agent, ("", None))
-        # A message makes it later, another session starts anew: with many open ones, each new one checks them all.
+        # A message makes it later, another session starts again: with many open ones, each new one checks them all.
         if session == conversation.session_id and (moment is None or self._clock.now() < moment):
             return moment
         try:

@@ -20,7 +20,7 @@ from clawbot.plugins.dreaming.applying import MAIN
 from clawbot.plugins.dreaming.book import Book, SourceLine, newest
 from clawbot.plugins.dreaming.lines import BULLET
 from clawbot.plugins.dreaming.proposals import Kind, Proposal, identified
-from clawbot.plugins.dreaming.rules import Refusal, day_in, pointer
+from clawbot.plugins.dreaming.rules import RefusedError, day_in, pointer
 from clawbot.text.sanitize import clean_line
 from clawbot.text.thoughts import without_thoughts
 
@@ -175,7 +175,7 @@ def _converted(answered: Sequence[Answered], book: Book, tokens: int) -> Asked:
     for each in answered[:MAX_PROPOSALS]:
         try:
             proposals.append(_proposal(each, book))
-        except Refusal as refusal:
+        except RefusedError as refusal:
             refused.append((clean_line(each.text, 80), str(refusal)))
     if len(answered) > MAX_PROPOSALS:
         refused.append((f"{len(answered) - MAX_PROPOSALS} more", f"an answer has {MAX_PROPOSALS} proposals at most"))
@@ -184,7 +184,7 @@ def _converted(answered: Sequence[Answered], book: Book, tokens: int) -> Asked:
 
 def _proposal(answered: Answered, book: Book) -> Proposal:
     """Return the proposal with the lines that it names, a bullet, and the days that follow from its sources. Raises
-    Refusal."""
+    RefusedError."""
     old = tuple(_entry(position, answered.file, book) for position in answered.old)
     days = [line.day for source in answered.sources if (line := book.shown.get(source)) and line.day is not None]
     until = answered.until or (str(max(days)) if days else "")
@@ -213,8 +213,8 @@ def _proposal(answered: Answered, book: Book) -> Proposal:
 
 
 def _entry(position: str, file: str, book: Book) -> str:
-    """Return the line of `file` at `position`. Raises Refusal."""
+    """Return the line of `file` at `position`. Raises RefusedError."""
     line = book.shown.get(position)
     if line is None or line.path != file:
-        raise Refusal(f"{clean_line(position, 80)} is no entry of {clean_line(file, 80)}")
+        raise RefusedError(f"{clean_line(position, 80)} is no entry of {clean_line(file, 80)}")
     return line.text

@@ -35,7 +35,7 @@ _MARKUP = lazy_re(r"\A[#>|=~]|\A[-*_ ]{3,}\Z|[`<>\\{}]|\]\(|\A\W*\Z")
 """What would change how other lines are read, or shows nothing."""
 
 
-class Refusal(Exception):  # noqa: N818  it is no fault of the program
+class RefusedError(Exception):
     """A proposal that a rule refuses; the text is the reason, a sentence without its full stop."""
 
 
@@ -44,7 +44,7 @@ def why_refused(proposal: Proposal, book: Book) -> str:
     try:
         for rule in (_check_file, _check_sources, _check_old, _check_line, _check_words, _check_change):
             rule(proposal, book)
-    except Refusal as refusal:
+    except RefusedError as refusal:
         return str(refusal)
     return ""
 
@@ -61,73 +61,73 @@ def topic_path(path: str) -> bool:
 def _check_file(proposal: Proposal, book: Book) -> None:
     for path in filter(None, (proposal.file, proposal.target)):
         if path != MAIN and path not in book.topics and not topic_path(path):
-            raise Refusal(f"{clean_line(path, 80)} is neither MEMORY.md nor a topic file")
+            raise RefusedError(f"{clean_line(path, 80)} is neither MEMORY.md nor a topic file")
         if path in book.closed:
-            raise Refusal(f"{path} can't be read: {book.closed[path]}")
+            raise RefusedError(f"{path} can't be read: {book.closed[path]}")
     if proposal.kind == "move" and proposal.target in ("", MAIN, proposal.file):
-        raise Refusal("a move needs another topic file")
+        raise RefusedError("a move needs another topic file")
 
 
 def _check_sources(proposal: Proposal, book: Book) -> None:
     if proposal.kind != "move" and not proposal.sources:
-        raise Refusal("it names no source")
+        raise RefusedError("it names no source")
     if len(proposal.sources) > MAX_SOURCES:
-        raise Refusal(f"it has more than {MAX_SOURCES} sources")
+        raise RefusedError(f"it has more than {MAX_SOURCES} sources")
     if missing := next((source for source in proposal.sources if source not in book.shown), ""):
-        raise Refusal(f"{clean_line(missing, 80)} is no line that was shown")
+        raise RefusedError(f"{clean_line(missing, 80)} is no line that was shown")
 
 
 def _check_old(proposal: Proposal, book: Book) -> None:
-    """Raise Refusal unless the old lines are in the file, are text, and as many as the kind needs."""
+    """Raise RefusedError unless the old lines are in the file, are text, and as many as the kind needs."""
     fewest = {"add": 0, "merge": 2}.get(proposal.kind, 1)
     most = {"add": 0, "supersede": 2, "drop": 1}.get(proposal.kind, MAX_OLD)
     if not fewest <= len(proposal.old) <= most:
-        raise Refusal(f"a proposal of the kind {proposal.kind} can't have {len(proposal.old)} old lines")
+        raise RefusedError(f"a proposal of the kind {proposal.kind} can't have {len(proposal.old)} old lines")
     lines = book.files.get(proposal.file, ())
     for old in proposal.old:
         if old not in lines or HEADING.match(old) or not BULLET.match(old):
-            raise Refusal("an old line is no entry of its file")
+            raise RefusedError("an old line is no entry of its file")
     if len(set(proposal.old)) != len(proposal.old):
-        raise Refusal("it has an old line twice")
+        raise RefusedError("it has an old line twice")
 
 
 def _check_line(proposal: Proposal, book: Book) -> None:
-    """Raise Refusal for what can't be one harmless line of a file."""
+    """Raise RefusedError for what can't be one harmless line of a file."""
     text, reason = proposal.text, proposal.reason
     if (proposal.kind == "drop") != (text == ""):
-        raise Refusal("only a proposal to drop a line has no text")
+        raise RefusedError("only a proposal to drop a line has no text")
     if len(text) > MAX_LINE or len(reason) > MAX_REASON:
-        raise Refusal("its text or its reason is too long")
+        raise RefusedError("its text or its reason is too long")
     if text and (clean_line(text) != text or _MARKUP.search(bare(text)) or not words(bare(text))):
-        raise Refusal("its text is not one plain line")
+        raise RefusedError("its text is not one plain line")
     for part in (text, reason, proposal.target, *_joined(text)):
         if holds_secret(part) or book.has_secret(part):
-            raise Refusal("it holds a secret")
+            raise RefusedError("it holds a secret")
     if is_order(bare(text)) or is_order(reason):
-        raise Refusal("it gives an order")
+        raise RefusedError("it gives an order")
 
 
 def _check_words(proposal: Proposal, book: Book) -> None:
-    """Raise Refusal for a word, a number, a date or a character that neither a source nor an old line has."""
+    """Raise RefusedError for a word, a number, a date or a character that neither a source nor an old line has."""
     if proposal.kind in ("drop", "move"):
         if proposal.kind == "move" and proposal.text != pointer(proposal.target):
-            raise Refusal("the line that leads to a topic file is another one")
+            raise RefusedError("the line that leads to a topic file is another one")
         _check_topic_name(proposal, book)
         return
     lines = [*book.lines(proposal.sources), *(SourceLine(proposal.file, 0, old, None) for old in proposal.old)]
     if any(is_order(line.text) or holds_secret(line.text) for line in lines):
-        raise Refusal("a source gives an order or holds a secret")
+        raise RefusedError("a source gives an order or holds a secret")
     ground = Ground(lines)
     if problem := ground.problem(bare(proposal.text)):
-        raise Refusal(problem)
+        raise RefusedError(problem)
     for day in filter(None, (*_days(proposal.text), *_days(f"x (until {proposal.until})"))):
         if day not in ground.days:
-            raise Refusal(f"no source is of {day}")
+            raise RefusedError(f"no source is of {day}")
     _check_topic_name(proposal, book)
 
 
 def _check_topic_name(proposal: Proposal, book: Book) -> None:
-    """Raise Refusal if a new topic file has a name of other words than those of its lines."""
+    """Raise RefusedError if a new topic file has a name of other words than those of its lines."""
     path = proposal.target or proposal.file
     found = _TOPIC.fullmatch(path)
     if path in (MAIN, EARLIER, OTHERS) or path in book.topics or found is None:
@@ -135,11 +135,11 @@ def _check_topic_name(proposal: Proposal, book: Book) -> None:
     lines = [*book.lines(proposal.sources), *(SourceLine(path, 0, old, None) for old in proposal.old)]
     name = found["name"].replace("-", " ").replace("_", " ")
     if problem := Ground(lines).problem(name, share=0.0):
-        raise Refusal(f"the name of the topic file: {problem}")
+        raise RefusedError(f"the name of the topic file: {problem}")
 
 
 def _check_change(proposal: Proposal, book: Book) -> None:
-    """Raise Refusal for a change that loses something, says nothing new, or can't be made."""
+    """Raise RefusedError for a change that loses something, says nothing new, or can't be made."""
     check = {"merge": _check_merge, "supersede": _check_supersede, "drop": _check_drop}.get(proposal.kind)
     if check is not None:
         check(proposal, book)
@@ -147,16 +147,16 @@ def _check_change(proposal: Proposal, book: Book) -> None:
     is_there = proposal.kind == "supersede" and proposal.text in book.files.get(proposal.file, ())
     is_text = proposal.kind in ("add", "supersede", "merge") and not is_there
     if is_text and any(_is_same(proposal.text, line) for line in others):
-        raise Refusal("a line says that already")
+        raise RefusedError("a line states that already")
     lines = list(book.files.get(proposal.file, ("",)))
     try:
         after = edited(lines, proposal)
     except (StaleError, ValueError) as error:
-        raise Refusal(str(error)) from error
+        raise RefusedError(str(error)) from error
     if after == lines:
-        raise Refusal("it changes nothing")
+        raise RefusedError("it changes nothing")
     if len(find_secrets("\n".join(after))) > len(find_secrets("\n".join(lines))):
-        raise Refusal("it would put a secret together")
+        raise RefusedError("it would put a secret together")
 
 
 def _check_merge(proposal: Proposal, book: Book) -> None:
@@ -164,9 +164,9 @@ def _check_merge(proposal: Proposal, book: Book) -> None:
     for old in proposal.old:
         lost = sorted(names_in(bare(old)) - names_in(bare(proposal.text), every=True))
         if lost or len(words(bare(old)) & kept) * 2 < len(words(bare(old))):
-            raise Refusal(f"the merged line lacks {lost[0] if lost else 'most of a line'}")
+            raise RefusedError(f"the merged line lacks {lost[0] if lost else 'most of a line'}")
         if validity_of(old).until is not None:
-            raise Refusal("a line that has ended is not merged")
+            raise RefusedError("a line that has ended is not merged")
 
 
 def _check_supersede(proposal: Proposal, book: Book) -> None:
@@ -175,13 +175,13 @@ def _check_supersede(proposal: Proposal, book: Book) -> None:
     for old in proposal.old:
         since = validity_of(old).since
         if validity_of(old).until is not None:
-            raise Refusal("the old line has ended already")
+            raise RefusedError("the old line has ended already")
         if until is None or (since is not None and until < since) or (days and until > max(days)):
-            raise Refusal("the old line can't have ended on that day")
+            raise RefusedError("the old line can't have ended on that day")
         if words(bare(old)).isdisjoint(words(bare(proposal.text))) and not replaces(old, proposal.text):
-            raise Refusal("the new line is about something else")
+            raise RefusedError("the new line is about something else")
     if any(_is_same(proposal.text, old) for old in proposal.old):
-        raise Refusal("the new line is the old one")
+        raise RefusedError("the new line is the old one")
 
 
 def _check_drop(proposal: Proposal, book: Book) -> None:
@@ -189,7 +189,7 @@ def _check_drop(proposal: Proposal, book: Book) -> None:
     rest = list(book.files[proposal.file])
     rest.remove(old)
     if not any(is_covered(old, line) for line in rest):
-        raise Refusal("no other line states the same")
+        raise RefusedError("no other line states the same")
 
 
 def pointer(target: str) -> str:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 REST = 0.5  # seconds on the screen before a key decides: an earlier one was meant for the prompt
 LOW = 18  # rows below which there is no room for air
 GAP = 2  # cells between the position of a source and its text
-LONGEST_PATH = 40  # cells of the position of a source
+MAX_PATH = 40  # cells of the position of a source
 QUIET = "$foreground 70%"
 STYLES = {"+": "$foreground on $success 20%", "-": "$foreground on $error 20%"}
 KINDS = {
@@ -108,7 +108,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 def source_rows(sources: Sequence[SourceLine], width: int) -> list[Content]:
     """Return a row of at most `width` cells for each of `sources`."""
-    room = min(LONGEST_PATH, width // 2)
+    room = min(MAX_PATH, width // 2)
     positions = [location_text(clean_line(each.path), each.line, room) for each in sources]
     column = max(map(width_of, positions), default=0)
     rows = []

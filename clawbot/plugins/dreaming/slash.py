@@ -18,7 +18,7 @@ from clawbot.plugins.dreaming.proposals import ProposalStore, proposal_store
 from clawbot.text.interface import N_, _, ngettext
 
 REMINDED = "reminded"
-"""The file beside the record of proposals, with the day of the last reminder."""
+"""The file next to the record of proposals, with the day of the last reminder."""
 _DAY_BYTES = 64
 _JOB = "clawbot.plugins.dreaming.job"
 
