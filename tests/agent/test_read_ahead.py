@@ -77,6 +77,7 @@ async def test_a_failure_is_left_to_the_next_message(house: House) -> None:
     agent = local_agent(house, FakeModel([LoadingPart("m"), UnreachableError("gone", provider="m")], says("hello")))
     await agent.read_ahead(lambda _: None)
     await talk(agent, "good morning")
+    assert agent.conversation.messages[-1].text == "hello"
 
 
 @pytest.mark.parametrize("local", ["", "llama.cpp"])
