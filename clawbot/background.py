@@ -44,7 +44,6 @@ class Background:
         self._elsewhere = elsewhere
         self._timer = Timer(clock, self.check, self._failed)
         self._reported = ""
-        self._moments: dict[Agent, tuple[str, datetime | None]] = {}
 
     async def add(self, agent: Agent) -> None:
         """Include the session of `agent`; the first one starts the timer."""
@@ -57,7 +56,6 @@ class Background:
         job."""
         if agent in self.agents:
             self.agents.remove(agent)
-            self._moments.pop(agent, None)
             if not self.agents:
                 await self._timer.stop()
 
@@ -75,22 +73,15 @@ class Background:
         return min((moment for moment in moments if moment is not None), default=None)
 
     async def _check_clock(self, agent: Agent) -> datetime | None:
-        """End the open session if it is over; return when that may be. A failure does not stop the jobs."""
-        conversation = agent.conversation
-        session, moment = self._moments.get(agent, ("", None))
-        # A message makes it later, another session starts again: with many open ones, each new one checks them all.
-        if session == conversation.session_id and (moment is None or self._clock.now() < moment):
-            return moment
+        """End the open session if it is over. A failure does not stop the jobs."""
         try:
-            moment = await agent.check_clock()
+            return await agent.check_clock()
         except ClawbotError as error:
             log.warning("an expired session could not be ended: %s", error)
             self._report_once(
                 _("The conversation should have ended, but could not be closed: {error}").format(error=error)
             )
             return None
-        self._moments[agent] = conversation.session_id, moment
-        return moment
 
     async def _waits(self, job: Job) -> str:
         """Return why `job` does not run yet, which waits until nobody uses the open sessions."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -52,20 +52,18 @@ class Chat:
         self.notify = self.told.append
         self.status = SimpleNamespace(busy=False)
         record = SimpleNamespace(key="agent:main:main")
-        self.conversation = SimpleNamespace(session=SimpleNamespace(record=record), session_id="first")
-        self.moment: datetime | None = None
+        self.conversation = SimpleNamespace(session=SimpleNamespace(record=record))
         self.looks = 0
         self.idle = Idle()
 
         self.failure: Exception | None = None
         self.looked = asyncio.Event()
 
-    async def check_clock(self) -> datetime | None:
+    async def check_clock(self) -> None:
         self.looks += 1
         self.looked.set()
         if self.failure is not None:
             raise self.failure
-        return self.moment
 
 
 class Stage:
@@ -145,20 +143,6 @@ async def test_a_reset_of_the_own_agent_is_the_look_at_the_clock(tmp_path: Path)
     stage = Stage(tmp_path, never, job(1800, "reset", kind="reset", session_key="agent:main:main", prompt=""))
     await stage.look_after(30)
     assert (stage.chat.looks, stage.lines) == (1, [])
-
-
-async def test_the_clock_is_looked_at_when_the_session_may_be_over_and_in_another_one(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, reports)
-    stage.chat.moment = EIGHT + timedelta(hours=1)
-    for minutes, looks in ((0, 1), (59, 1), (1, 2)):
-        await stage.look_after(minutes)
-        assert stage.chat.looks == looks
-    stage.chat.moment = None
-    await stage.look_after(1)
-    stage.chat.conversation.session_id = "second"
-    for looks in (4, 4):
-        await stage.look_after(60)
-        assert stage.chat.looks == looks
 
 
 async def test_a_look_that_fails_is_told_once_and_the_next_one_comes(tmp_path: Path) -> None:

@@ -163,6 +163,8 @@ class Agent:
 
     async def check_clock(self) -> datetime | None:
         """End the session if it has expired; return when to check next (None: never). Raises SessionStoreError."""
+        if self._resets.due is None:
+            return self._resets.next_check
         scope = Scope(self._emit_alone, Cancellation())
         async with self._submissions.alone(scope):
             if not (self._closing or self._resets.backs_off):
