@@ -41,6 +41,7 @@ SMALL = {
     "reset": "--tiny --runs 1 --slug 0.1",
     "retrieval": "--every 50",
     "scale": "--minutes 0.1",
+    "screen": "--tiny",
     "serve": "--files 1 --seconds 0.2 --rate 20 --chats 2",
     "soak": "--seconds 4 --rate 2 --every 1 --warm-up 1",
     "startup": "--runs 1 --rest 1",

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from opening import open_with
 from real_client import WORDS, drain, env_of, written
+from tables import Table
 
 from clawbot.llm.protocol import ChatRequest, FinalPart, ModelInfo, StreamPart, TextPart
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
@@ -260,12 +261,12 @@ def in_terminal(python: str, home: Path, row: Row, out: Path) -> None:
         os.close(master)
 
 
-def shown(found: Sequence[Measured]) -> str:
+def shown(found: Sequence[Measured]) -> tuple[str, ...]:
     """The medians as cells of a table."""
     cpu, gap, peak, pictures = (
         statistics.median(each) for each in zip(*map(msgspec.structs.astuple, found), strict=True)
     )
-    return f"{cpu:.2f} s | {gap * 1000:.0f} ms | {peak:.0f} MB | {f'{pictures * 1000:.0f} ms' if pictures else '–'}"
+    return f"{cpu:.2f} s", f"{gap * 1000:.0f} ms", f"{peak:.0f} MB", f"{pictures * 1000:.0f} ms" if pictures else "–"
 
 
 def main() -> None:
@@ -280,15 +281,14 @@ def main() -> None:
     if chosen.inside:
         run_measured(Row(*json.loads(chosen.inside[0])), Path(chosen.inside[1]))
     pythons = [*([chosen.pair] if chosen.pair else []), sys.executable]
-    print(f"load {os.getloadavg()[0]:.1f}, {time.strftime('%Y-%m-%d')}, runs {chosen.runs}\n")
-    print("| " + ("program | " if chosen.pair else "") + "what | CPU | longest gap | peak memory | text every |")
-    print("|---" * (6 if chosen.pair else 5) + "|")
-    for row in TINY if chosen.tiny else ROWS:
-        if chosen.rows and not any(part in row.title for part in chosen.rows):
-            continue
-        found = [[measured(python, row) for python in pythons] for _ in range(1 if chosen.tiny else chosen.runs)]
-        for name, each in zip(("other", "this")[-len(pythons) :], zip(*found, strict=True), strict=True):
-            print("| " + (f"{name} | " if chosen.pair else "") + f"{row.title} | {shown(each)} |", flush=True)
+    rows = [row for row in (TINY if chosen.tiny else ROWS) if any(part in row.title for part in chosen.rows or [""])]
+    names = ("other", "this") if chosen.pair else ("",)
+    head = ("program",) if chosen.pair else ()
+    with Table(*head, "on the screen", "CPU", "longest gap", "peak memory", "text every") as table:
+        for row in rows:
+            found = [[measured(python, row) for python in pythons] for _ in range(1 if chosen.tiny else chosen.runs)]
+            for name, each in zip(names, zip(*found, strict=True), strict=True):
+                table.row(*((name,) if chosen.pair else ()), row.title, *shown(each))
 
 
 if __name__ == "__main__":
