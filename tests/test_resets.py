@@ -11,6 +11,7 @@ import threading
 from collections import defaultdict
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from unittest.mock import Mock
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -364,6 +365,35 @@ async def test_the_clock_ends_a_session_once_while_nobody_speaks(program: Progra
     await looking.check()
     assert [type(event) for event in seen] == [NoteKept, SessionChanged]
     assert not of(await say(runtime, "hello"), SessionChanged)
+    await runtime.close()
+
+
+async def test_a_pause_ends_a_session_whose_clock_was_read_before_its_first_message(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after an end that failed, and after a clock that was wrong for a while."""
+    program.configure(session={"reset": {"mode": "idle", "idle_minutes": 30}})
+    runtime = await program.open()
+    first = runtime.agent.conversation.session_id
+    checks = background(runtime, program)
+    assert await checks.check() is None
+    await say(runtime, "the harbour opens at six")
+    pause = timedelta(minutes=30)
+    assert await checks.check() == program.clock.moment + pause + timedelta(milliseconds=1)
+    program.clock.moment -= NIGHT
+    await checks.check()
+    program.clock.moment += NIGHT + pause
+    await checks.check()
+    assert runtime.agent.conversation.session_id == first
+    program.clock.moment += timedelta(minutes=1)
+    with monkeypatch.context() as broken:
+        broken.setattr(SessionStore, "rotate", Mock(side_effect=SessionStoreError("The index is locked.")))
+        for _ in range(3):
+            await checks.check()
+    assert runtime.agent.conversation.session_id == first
+    program.clock.moment += timedelta(minutes=10)
+    await checks.check()
+    assert runtime.agent.conversation.session_id != first
     await runtime.close()
 
 
