@@ -64,6 +64,7 @@ class History:
             planned: Change | None = None
             with self._surviving():
                 held.enter_context(self._log.held())
+                self._begin()
                 planned = self._planned(author, step, path)
             try:
                 yield
@@ -82,6 +83,13 @@ class History:
         planned = self._change(author, path, before, after, was)
         self._log.append(Line("planned", planned.id, planned))
         return planned
+
+    def _begin(self, since: float = 0.0) -> None:
+        """Store at the first time what there is, so that each later change is noticed. Raises OSError."""
+        if not self._log.is_begun:
+            self._log.refresh()
+        if not self._log.is_begun:
+            self._log.begin({**self._scan.baseline(self.contents, self._clock.now(), since), **self._log.known})
 
     def _before(self, is_forgotten: bool, step: Step) -> str:
         """The digest of the content before; what is forgotten must not be stored once more. Raises OSError."""
@@ -124,14 +132,11 @@ class History:
 
     def notice(self, paths: Collection[str] = (), author: Author = USER, since: float = 0.0) -> list[Change]:
         """Record what changed without this program, in `paths` (relative to the workspace) or anywhere, and return it:
-        by `author` what changed after `since` (seconds since the epoch), by the user what changed before. The first
-        call stores what there is."""
+        by `author` what changed after `since` (seconds since the epoch), by the user what changed before."""
         if not self._limits.enabled:
             return []
         with self._held():
-            if not self._log.is_begun:
-                now = self._clock.now()
-                self._log.begin({**self._scan.baseline(self.contents, now, since), **self._log.known})
+            self._begin(since)
             lines = []
             for found in self._scan.found(self._log.known, paths, self.contents):
                 by = author if found.changed_ns >= since * 1e9 else USER

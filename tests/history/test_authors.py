@@ -84,13 +84,12 @@ def test_the_commands_list_show_and_undo_as_text_and_as_json(world: World) -> No
         return result.stdout
 
     note.write_text("- by hand\n", "utf-8")
-    entries = json.loads(run("log", "--json"))["entries"]
-    assert [(entry["by"], entry["path"]) for entry in entries] == [
-        ("mcp:memory_append", f"memory/{today.name}"), ("mcp:memory_append", f"memory/{today.name}")
-    ]  # fmt: skip
+    by_hand, *entries = json.loads(run("log", "--json"))["entries"]
+    assert (by_hand["by"], by_hand["path"], by_hand["before"]) == ("user", "memory/trip.md", "")
+    assert [(entry["by"], entry["path"]) for entry in entries] == [("mcp:memory_append", f"memory/{today.name}")] * 2
     note.write_text("- by hand\n- again\n", "utf-8")
-    by_hand = json.loads(run("log", "--json", str(note)))["entries"]
-    assert [(entry["by"], entry["before"][:1] != "?") for entry in by_hand] == [("user", True)]
+    again, first = json.loads(run("log", "--json", str(note)))["entries"]
+    assert (again["by"], again["before"], first) == ("user", by_hand["after"], by_hand)
     assert "+- two" in run("show", entries[0]["id"])
     assert json.loads(run("show", entries[1]["id"], "--json"))["diff"].endswith("+- one\n")
     assert json.loads(run("undo", entries[1]["id"], "--json"))["path"] == f"memory/{today.name}"
