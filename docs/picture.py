@@ -141,6 +141,9 @@ class Studio:
         for text in self.words["talk"]:
             await self._say(app, pilot, text)
         await self._take(pilot, "talk")
+        for text in self.words["intent"]:
+            await self._say(app, pilot, text)
+        await self._take_at_rest(pilot, "intent")
 
     async def _screens(self, app: ClawbotApp, pilot: Pilot[Any]) -> None:
         for scene, key in (("palette", "f2"), ("sessions", "ctrl+r"), ("memory", "ctrl+f")):
