@@ -33,7 +33,8 @@ _CODE = lazy_re(
     r"^(?P<fence>`{3,}|~{3,}).*?(?:^(?P=fence)|\Z)|^(?: {4}|\t| {0,3}>).*$|`[^`\n]*`", re.DOTALL | re.MULTILINE
 )
 _SENTENCE = lazy_re(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
-_TOPIC, _WHAT = r"(?P<topic>[^,;:.?!，；：。？！\"“”«»「」\n]{1,60}?)", r"(?P<what>[^?？\n]{2,300}?)"
+_TOPIC = r"[\"“«「]?(?P<topic>[^,;:.?!，；：。？！\"“”«»「」\n]{1,60}?)[\"”»」]?"
+_WHAT = r"(?P<what>[^?？\n]{2,300}?)"
 _ASKED = lazy_re(r"(?:can|could|will|would) you\b", re.IGNORECASE)
 _ENDS = ".!?。！？ "
 _WHEN = "|".join(sorted(words_in("intent_when"), key=len, reverse=True))
