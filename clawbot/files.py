@@ -30,8 +30,8 @@ from clawbot.guarded import (
 from clawbot.locks import wait_for_lock
 
 __all__ = [
-    "LEFT_SECONDS", "PRIVATE_FILE", "create_complete", "digest_of", "ensure_private_dir", "is_aside", "locked",
-    "read_plain", "sweep_asides", "sync_dir", "version_of", "write_atomic", "write_out",
+    "LEFT_SECONDS", "PRIVATE_FILE", "append_lines", "create_complete", "digest_of", "ensure_private_dir", "is_aside",
+    "locked", "read_plain", "sweep_asides", "sync_dir", "version_of", "write_atomic", "write_out",
 ]  # fmt: skip
 LEFT_SECONDS = 3_600.0  # a temporary file of this age is nobody's work any more: its writer was killed
 
@@ -71,6 +71,22 @@ def write_atomic(
         target = path.resolve()
         folder = GuardedFolder(target.parent, real=True)
         folder.replace(target.name, data, mode=mode, lasting=lasting, check=check, held=held)
+
+
+def append_lines(path: Path, lines: bytes, *, lasting: bool = False) -> None:
+    """Append `lines` to a file of the program in one write, behind the end of a line that a kill has truncated.
+    `lasting`: wait until they are on disk. For the holder of a lock."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        size = os.fstat(handle).st_size
+        partial = size and os.pread(handle, 1, size - 1) != b"\n"
+        rest = memoryview(b"\n" * bool(partial) + lines)
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+        if lasting:
+            os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def write_out(path: Path, data: bytes, workspace: Path) -> None:

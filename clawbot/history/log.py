@@ -10,14 +10,14 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from clawbot.files import PRIVATE_FILE, digest_of, ensure_private_dir, locked, sweep_asides, write_atomic
-from clawbot.history.values import Baseline, Change, Known, Line
+from clawbot.files import PRIVATE_FILE, append_lines, digest_of, ensure_private_dir, locked, sweep_asides, write_atomic
+from clawbot.history.values import Change, Known, Line
 
 FILE, BASELINE = "log.jsonl", "baseline.json"
 ID_CHARS = 8
 _HEAD_BYTES = 256  # by which another file is recognised, besides its number, which may be used again
-_LINES, _BASELINE = msgspec.json.Decoder(Line), msgspec.json.Decoder(Baseline)
-_APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+_ENCODER, _LINE = msgspec.json.Encoder(), msgspec.json.Decoder(Line)
+_BASELINE = msgspec.json.Decoder(dict[str, dict[str, Known]])
 
 
 class Log:
@@ -46,54 +46,48 @@ class Log:
 
     def append(self, *lines: Line) -> None:
         """Append `lines`, in one write. For the holder of the lock, as all that follows."""
-        handle = os.open(self.path, _APPEND, PRIVATE_FILE)
-        try:
-            size = os.fstat(handle).st_size
-            partial = size and os.pread(handle, 1, size - 1) != b"\n"
-            data = memoryview((b"\n" if partial else b"") + _encoded(lines))
-            while data:
-                data = data[os.write(handle, data) :]
-        finally:
-            os.close(handle)
+        append_lines(self.path, _ENCODER.encode_lines(lines))
 
     def refresh(self) -> None:
         """Read what was appended since the last call."""
-        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as stream:
+        try:
+            stream = self.path.open("rb")
+        except FileNotFoundError:
+            self._restart()
+            return
+        with stream:
             found, head = os.fstat(stream.fileno()), stream.read(_HEAD_BYTES)
             if (found.st_ino, head[: len(self._mark[1])]) != self._mark or found.st_size < self._read:
-                self._clear()
-                self._load_baseline()
+                self._restart()
             self._mark = found.st_ino, head
             stream.seek(self._read)
             data = stream.read()
-            self._read += len(data)
-            for row in data.split(b"\n"):
-                with contextlib.suppress(msgspec.MsgspecError):
-                    self._take(_LINES.decode(row))
-            return
-        self._clear()
-        self._load_baseline()
+        self._read += len(data)
+        for row in data.split(b"\n"):
+            with contextlib.suppress(msgspec.MsgspecError):
+                self._take(_LINE.decode(row))
 
     def rewrite(self, changes: Iterable[Change]) -> None:
         """Replace the log with `changes`; what is known of files goes into the baseline."""
         self.begin(self.known)
         lines = [Line("kept", change=change) for change in changes]
-        write_atomic(self.path, _encoded(lines), mode=PRIVATE_FILE)
-        self._clear()
+        write_atomic(self.path, _ENCODER.encode_lines(lines), mode=PRIVATE_FILE)
         self.refresh()
 
     def begin(self, known: dict[str, Known]) -> None:
         """Write the baseline: files whose earlier changes are not known, or no longer."""
-        write_atomic(self._folder / BASELINE, msgspec.json.encode(Baseline(known)), mode=PRIVATE_FILE)
+        write_atomic(self._folder / BASELINE, _ENCODER.encode({"files": known}), mode=PRIVATE_FILE)
         self.known, self.is_begun = known, True
 
     def sweep(self) -> None:
         """Remove what a kill has left of a rewritten log."""
         sweep_asides(self._folder, age=0)
 
-    def _load_baseline(self) -> None:
-        with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):
-            self.known = _BASELINE.decode((self._folder / BASELINE).read_bytes()).files
+    def _restart(self) -> None:
+        """Forget what was read, but for the baseline."""
+        self._clear()
+        with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError, KeyError):
+            self.known = _BASELINE.decode((self._folder / BASELINE).read_bytes())["files"]
             self.is_begun = True
 
     def _take(self, line: Line) -> None:
@@ -122,7 +116,3 @@ class Log:
         while ident in self.changes:
             ident = digest_of(f"{ident} {change.time}".encode())[:ID_CHARS]
         return structs.replace(change, id=ident)
-
-
-def _encoded(lines: Iterable[Line]) -> bytes:
-    return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)

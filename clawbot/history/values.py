@@ -54,12 +54,6 @@ class Line(Struct, omit_defaults=True):
     after: str = ""
 
 
-class Baseline(Struct):
-    """The files as they were when the log began."""
-
-    files: dict[str, Known]
-
-
 class Undone(Struct, frozen=True):
     """What an undo came to: the `path`, the id of the change that it made ("": none), and the first and last line that
     it concerns, 0 for none. `conflict` is a diff of what stands in its way; then nothing was changed."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +11,7 @@ from msgspec import Struct, structs
 
 from clawbot.clock import Clock, iso_utc
 from clawbot.config.paths import Paths, check_agent_id
-from clawbot.files import PRIVATE_FILE, digest_of, ensure_private_dir, locked, read_plain, write_atomic
+from clawbot.files import PRIVATE_FILE, append_lines, digest_of, ensure_private_dir, locked, read_plain, write_atomic
 from clawbot.plugins.dreaming.lines import is_alike
 
 Kind = Literal["add", "merge", "supersede", "move", "drop"]
@@ -108,7 +107,7 @@ class ProposalStore:
         with locked(self.folder):
             if ident not in self._states():
                 raise KeyError(ident)
-            self._append([Step(self._now(), decision, id=ident, text=text)])
+            self._append(Step(self._now(), decision, id=ident, text=text))
 
     def record(self, proposals: Iterable[Proposal], *, dry_run: bool = False) -> list[Proposal]:
         """Record `proposals`, and return those that are new: neither pending nor decided, nor much like one that was
@@ -118,7 +117,7 @@ class ProposalStore:
         ensure_private_dir(self.folder)
         with locked(self.folder):
             found = self._new(proposals)
-            self._append([Step(self._now(), "proposed", proposal=each) for each in found])
+            self._append(*(Step(self._now(), "proposed", proposal=each) for each in found))
         return found
 
     def _new(self, proposals: Iterable[Proposal]) -> list[Proposal]:
@@ -148,17 +147,9 @@ class ProposalStore:
                 found[step.id] = found[step.id][0], step.state
         return found
 
-    def _append(self, steps: Sequence[Step]) -> None:
-        """Append `steps` in one write, on a line of their own, and wait until they are on disk."""
-        if not steps:
-            return
-        path = self.folder / FILE_NAME
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
-        with os.fdopen(handle, "r+b", buffering=0) as stream:
-            size = os.fstat(handle).st_size
-            is_open = size and os.pread(handle, 1, size - 1) != b"\n"
-            stream.write(b"\n" * bool(is_open) + b"".join(msgspec.json.encode(step) + b"\n" for step in steps))
-            os.fsync(handle)
+    def _append(self, *steps: Step) -> None:
+        lines = b"".join(msgspec.json.encode(step) + b"\n" for step in steps)
+        append_lines(self.folder / FILE_NAME, lines, lasting=True)
 
     def _now(self) -> str:
         return iso_utc(self._clock.now())
