@@ -27,15 +27,13 @@ def merge(base: bytes, mine: bytes, other: bytes) -> Merged:
     names = {encoding.name for encoding in encodings}
     name, mark = (encodings[0].name, encodings[0].mark) if encodings else ("utf-8", b"")
     texts = [data.removeprefix(encoding_of(data).mark) for data in (base, mine, other)]
-    if len(names) > 1:
-        return Merged(mine, conflict=True)
     # Bytes that are no text remain as they are.
     errors = "surrogateescape" if name == "utf-8" else "surrogatepass"
     try:
         rows = [data.decode(name, errors) for data in texts]
-        if [row.encode(name, errors) for row in rows] != texts:
-            return Merged(mine, conflict=True)
     except UnicodeError:
+        rows = []
+    if len(names) > 1 or [row.encode(name, errors) for row in rows] != texts:
         return Merged(mine, conflict=True)
     line_break = "\r\n" if any("\r\n" in row for row in rows) else "\n"
     ends = [row.endswith("\n") for row in rows]
@@ -69,20 +67,18 @@ def changed_lines(before: bytes, after: bytes) -> tuple[int, int]:
 
 
 def _merged(base: Lines, mine: Lines, other: Lines, line_break: str) -> tuple[list[str], bool]:
-    left, right = _edits(base, mine), _edits(base, other)
     merged: list[str] = []
     at, conflict = 0, False
-    while left or right:
-        start, end, ours, theirs = _next_region(left, right)
-        merged += base[at:start]
-        at = end
-        before, now = base[start:end], _applied(base, start, end, ours)
-        wanted = _applied(base, start, end, theirs)
+    for region in _regions(_edits(base, mine), _edits(base, other)):
+        merged += base[at : region.start]
+        at = region.end
+        now, wanted = (_applied(base, region.start, region.end, edits) for edits in region.sides)
+        ours, theirs = region.sides
         if not ours or now == wanted:
             merged += wanted
         elif not theirs:
             merged += now
-        elif not before:
+        elif region.start == region.end:
             merged += [*wanted, *now]
         else:
             conflict = True
@@ -91,24 +87,28 @@ def _merged(base: Lines, mine: Lines, other: Lines, line_break: str) -> tuple[li
     return [*merged, *base[at:]], conflict
 
 
-def _next_region(left: list[_Edit], right: list[_Edit]) -> tuple[int, int, list[_Edit], list[_Edit]]:
-    """Take the edits that concern the first changed lines: those of one side, or of both where they overlap."""
-    # An insertion comes before what is changed at the same line.
-    start, end = min(edit[:2] for edit in [*left[:1], *right[:1]])
-    taken: tuple[list[_Edit], list[_Edit]] = [], []
-    while True:
-        for edits, own in zip((left, right), taken, strict=True):
-            if edits and (edits[0][:2] == (start, end) or _meets(edits[0], start, end)):
-                own.append(edits.pop(0))
-                end = max(end, own[-1][1])
-                break
+class _Region(Struct):
+    """The lines of a base from `start` to `end` (exclusive), with the edits of each side that concern them."""
+
+    start: int
+    end: int
+    sides: tuple[list[_Edit], list[_Edit]]
+
+
+def _regions(left: list[_Edit], right: list[_Edit]) -> list[_Region]:
+    """Return what is changed, in order: by one side, or by both where they overlap. An insertion comes before what is
+    changed at the same line."""
+    found: list[_Region] = []
+    both = [(edit, 0) for edit in left] + [(edit, 1) for edit in right]
+    for edit, side in sorted(both, key=lambda each: each[0][:2]):
+        start, end, _lines = edit
+        last = found[-1] if found else None
+        if last and ((start, end) == (last.start, last.end) or (start < last.end and end > last.start)):
+            last.end = max(last.end, end)
+            last.sides[side].append(edit)
         else:
-            return start, end, *taken
-
-
-def _meets(edit: _Edit, start: int, end: int) -> bool:
-    """Whether `edit` changes lines of the region."""
-    return edit[0] < end and edit[1] > start
+            found.append(_Region(start, end, ([edit], []) if not side else ([], [edit])))
+    return found
 
 
 def _applied(base: Lines, start: int, end: int, edits: list[_Edit]) -> list[str]:
