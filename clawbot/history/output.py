@@ -6,26 +6,20 @@ import datetime as dt
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from clawbot.history.changes import History
 from clawbot.history.undoing import diff
 from clawbot.history.values import UNKNOWN, Change, Undone
 from clawbot.text.interface import _
 
-_FENCE = "```"
+_FIELDS = ("id", "time", "by", "path", "before", "after", "session", "key", "entry", "job", "was", "undoes")
 
 
 def entry_data(change: Change) -> dict[str, Any]:
     """Return an entry as JSON of `clawbot memory log`: the fields of its author that are empty are left out."""
-    author = change.author
-    known = {"session": author.session, "key": author.key, "entry": author.entry, "job": author.job}
-    known |= {"was": change.was, "undoes": author.undoes}
-    shown = {"id": change.id, "time": change.time, "by": author.by, "path": change.path}
-    return {
-        **shown,
-        "before": change.before,
-        "after": change.after,
-        **{name: text for name, text in known.items() if text},
-    }
+    known = {**msgspec.to_builtins(change), **msgspec.to_builtins(change.author)}
+    return {name: known[name] for name in _FIELDS if name in known}
 
 
 def log_line(change: Change, zone: dt.tzinfo | None) -> str:
@@ -61,7 +55,7 @@ def undone_text(undone: Undone) -> str:
     """Return what an undo came to, in the user's language."""
     if undone.conflict:
         text = _("Not undone, and nothing was changed: what {path} holds now contradicts it.").format(path=undone.path)
-        return f"{text}\n\n{_FENCE}diff\n{undone.conflict.rstrip()}\n{_FENCE}"
+        return f"{text}\n\n```diff\n{undone.conflict.rstrip()}\n```"
     first, last = undone.lines
     if undone.removed:
         text = _("Undone: {path} is deleted again.").format(path=undone.path)
