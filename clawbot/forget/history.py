@@ -26,7 +26,6 @@ class HistoryWork:
         self._work = work
         self._sessions = frozenset(sessions)
         self._removed: frozenset[str] = frozenset()
-        self.dry_run = True
         self.remove(work.removed)
 
     def remove(self, names: Iterable[str]) -> None:
@@ -35,8 +34,7 @@ class HistoryWork:
 
     def run(self, *, dry_run: bool) -> Iterator[ForgottenPart]:
         """Remove it, or only count. Raises OSError."""
-        self.dry_run = dry_run
-        if count := self._history.rewrite(self):
+        if count := self._history.rewrite(self, dry_run=dry_run):
             yield ForgottenPart(SHOWN, f"taken out of {count} {'change' if count == 1 else 'changes'}")
 
     def holds(self, wanted: ForgetTarget) -> bool:

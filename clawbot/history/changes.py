@@ -7,13 +7,13 @@ import logging
 import os
 import threading
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from msgspec import structs
 
-from clawbot.authors import Author, Step
+from clawbot.authors import Author, Step, recording
 from clawbot.clock import Clock, iso_utc
 from clawbot.config.paths import Paths
 from clawbot.config.schema import HistorySettings, Settings
@@ -21,8 +21,8 @@ from clawbot.files import digest_of
 from clawbot.guarded import MAX_RECORDED_BYTES, GuardedFolder
 from clawbot.history.contents import Contents
 from clawbot.history.log import FILE, ID_CHARS, Log
-from clawbot.history.noticing import Found, Scan, known_state
-from clawbot.history.undoing import Undo
+from clawbot.history.noticing import Scan
+from clawbot.history.undoing import take_back
 from clawbot.history.values import UNKNOWN, USER, Change, HistoryError, Line, Rewrite, Undone, is_memory
 from clawbot.text.interface import _
 
@@ -46,7 +46,7 @@ class History:
         self._clock = clock
         self._limits = limits
         self._log = Log(folder)
-        self._scan = Scan(workspace)
+        self._scan = Scan(workspace, self.contents)
         self._mutex = threading.RLock()
         self._warned = False
         self._pruned: datetime | None = None
@@ -66,17 +66,27 @@ class History:
                 held.enter_context(self._log.held())
                 self._begin()
                 planned = self._planned(author, step, path)
+            done = False
             try:
                 yield
-            except BaseException:
-                self._end(planned, done=False)
-                raise
-            self._end(planned, done=True)
+                done = True
+            finally:
+                with self._surviving():
+                    if planned is not None:
+                        known = self._scan.state(path, planned.after) if done else None
+                        self._log.append(Line("done" if done else "void", planned.id, known=known))
 
     def _planned(self, author: Author, step: Step, path: str) -> Change | None:
         """Record the plan of a change; None if it changes nothing. Raises OSError."""
-        before = self._before(author.by == FORGET and not step.was, step)
         was = self._path_in(step.root, step.was) if step.was else ""
+        try:
+            data = step.before()
+        except OSError:
+            before = UNKNOWN
+        else:
+            # What is forgotten must not be stored once more.
+            is_forgotten = author.by == FORGET and not step.was
+            before = "" if data is None else UNKNOWN if is_forgotten else self.contents.add(data)
         after = before if was else "" if step.after is None else self.contents.add(step.after)
         if after == before and not was:
             return None
@@ -89,28 +99,11 @@ class History:
         if not self._log.is_begun:
             self._log.refresh()
         if not self._log.is_begun:
-            self._log.begin({**self._scan.baseline(self.contents, self._clock.now(), since), **self._log.known})
-
-    def _before(self, is_forgotten: bool, step: Step) -> str:
-        """The digest of the content before; what is forgotten must not be stored once more. Raises OSError."""
-        try:
-            data = step.before()
-        except OSError:
-            return UNKNOWN
-        if data is None:
-            return ""
-        return UNKNOWN if is_forgotten else self.contents.add(data)
+            self._log.begin({**self._scan.baseline(self._clock.now(), since), **self._log.known})
 
     def _change(self, author: Author, path: str, before: str, after: str, was: str = "") -> Change:
         ident = uuid.uuid4().hex[:ID_CHARS]
         return Change(ident, iso_utc(self._clock.now()), path, author, before, after, was)
-
-    def _end(self, planned: Change | None, *, done: bool) -> None:
-        if planned is None:
-            return
-        with self._surviving():
-            known = known_state(self.workspace, planned.path, planned.after) if done else None
-            self._log.append(Line("done" if done else "void", planned.id, known=known))
 
     @contextlib.contextmanager
     def _surviving(self) -> Iterator[None]:
@@ -130,17 +123,22 @@ class History:
 
     # -- changes by others ---------------------------------------------------------------------------------------------
 
-    def notice(self, paths: Collection[str] = (), author: Author = USER, since: float = 0.0) -> list[Change]:
-        """Record what changed without this program, in `paths` (relative to the workspace) or anywhere, and return it:
-        by `author` what changed after `since` (seconds since the epoch), by the user what changed before."""
+    def notice(self, author: Author = USER, since: float = 0.0) -> list[Change]:
+        """Record what changed without this program, and return it: by `author` what changed after `since` (seconds
+        since the epoch), by the user what changed before."""
         if not self._limits.enabled:
             return []
         with self._held():
             self._begin(since)
             lines = []
-            for found in self._scan.found(self._log.known, paths, self.contents):
-                by = author if found.changed_ns >= since * 1e9 else USER
-                lines.append(self._line(found, by))
+            for found in self._scan.found(self._log.known):
+                after = found.known.digest if found.known is not None else ""
+                line = Line("seen", path=found.path, known=found.known)
+                if after != found.before:
+                    by = author if found.changed_ns >= since * 1e9 else USER
+                    change = self._change(by, found.path, found.before, after)
+                    line = Line("noticed", change.id, change, known=found.known)
+                lines.append(line)
             self._log.append(*lines)
             self._log.refresh()
             self._prune_daily()
@@ -149,14 +147,7 @@ class History:
     def notice_since(self, author: Author, since: float) -> None:
         """See `Recorder`."""
         with self._surviving():
-            self.notice((), author, since)
-
-    def _line(self, found: Found, author: Author) -> Line:
-        after = found.known.digest if found.known is not None else ""
-        if after == found.before:
-            return Line("seen", path=found.path, known=found.known)
-        change = self._change(author, found.path, found.before, after)
-        return Line("noticed", change.id, change, known=found.known)
+            self.notice(author, since)
 
     # -- what there is -------------------------------------------------------------------------------------------------
 
@@ -227,8 +218,8 @@ class History:
         if (by := _undone(changes).get(change.id)) is not None:
             hint = _("`clawbot memory undo {id}` brings it back.").format(id=by)
             raise HistoryError(_("That was undone already."), hint=hint)
-        work = Undo(self.workspace, self.contents, self, changes)
-        undone = work.run(change, structs.replace(author, undoes=change.id))
+        with recording(self, structs.replace(author, undoes=change.id)):
+            undone = take_back(self.workspace, change, changes, self.contents)
         made = [each.id for each in self.changes() if each.author.undoes == change.id]
         return undone if undone.conflict else structs.replace(undone, id=made[0] if made else "")
 
@@ -246,28 +237,26 @@ class History:
             self._prune()
 
     def _prune(self) -> None:
-        changes, sizes = list(self._log.changes.values()), self.contents.sizes()
-        oldest = iso_utc(self._clock.now() - timedelta(days=self._limits.max_days))
-        start = next((at for at, change in enumerate(changes) if change.time >= oldest), len(changes))
-        users: dict[str, int] = {}
-        for change in changes[start:]:
-            for digest in {change.before, change.after}:
-                users[digest] = users.get(digest, 0) + 1
-        current = {known.digest for known in self._log.known.values()}
-        total = sum(sizes.get(digest, 0) for digest in {*users, *current})
-        while total > self._limits.max_mb * _MB and start < len(changes):
-            for digest in {changes[start].before, changes[start].after}:
-                users[digest] -= 1
-                if not users[digest]:
-                    del users[digest]
-                    total -= sizes.get(digest, 0) if digest not in current else 0
-            start += 1
-        if start:
-            self._log.rewrite(changes[start:])
+        sizes, limit = self.contents.sizes(), self._limits.max_mb * _MB
+        needed = {known.digest for known in self._log.known.values()}
+        total = sum(sizes.get(digest, 0) for digest in needed)
+        if total > limit:
+            needed = set()
+        first = iso_utc(self._clock.now() - timedelta(days=self._limits.max_days))
+        changes, kept = list(self._log.changes.values()), list[Change]()
+        start = next((at for at, change in enumerate(changes) if change.time >= first), len(changes))
+        for change in reversed(changes[start:]):
+            total += sum(sizes.get(digest, 0) for digest in {change.before, change.after} - needed)
+            if total > limit:
+                break
+            needed |= {change.before, change.after}
+            kept.append(change)
+        if len(kept) < len(changes):
+            self._log.rewrite(kept[::-1])
         self._log.sweep()
-        self.contents.sweep({*users, *current} if total <= self._limits.max_mb * _MB else users)
+        self.contents.sweep(needed)
 
-    def rewrite(self, work: Rewrite) -> int:
+    def rewrite(self, work: Rewrite, *, dry_run: bool) -> int:
         """Replace contents and changes as `work` decides, and return how many changes it concerned; a `dry_run` only
         counts."""
         if not (self.folder / FILE).exists():
@@ -277,20 +266,20 @@ class History:
             for digest in self.contents.sizes():
                 data = self.contents.get(digest)
                 if data and (new := work.changed(data)) != data:
-                    digests[digest] = digest_of(new) if work.dry_run else self.contents.add(new)
+                    digests[digest] = digest_of(new) if dry_run else self.contents.add(new)
             before = list(self._log.changes.values())
             after = [work.entry(_mapped(change, digests)) for change in before]
-            count = sum(old != now for old, now in zip(before, after, strict=True))
-            if work.dry_run:
-                return count or len(digests)
-            if count or digests:
+            count = sum(old != now for old, now in zip(before, after, strict=True)) or len(digests)
+            if dry_run:
+                return count
+            if count:
                 self._log.known = {
                     path: structs.replace(known, digest=digests.get(known.digest, known.digest))
                     for path, known in self._log.known.items()
                 }
                 self._log.rewrite(change for change in after if change is not None)
             self._prune()
-            return count or len(digests)
+            return count
 
     def contents_after(self, work: Rewrite) -> Iterator[bytes]:
         """Yield the contents that `work` leaves, or has left."""
@@ -318,7 +307,7 @@ class History:
         """How the changes ended whose process was killed: the file shows it."""
         for ident, change in self._log.planned.items():
             after = self._outcome(change)
-            known = known_state(self.workspace, change.path, change.after) if after == change.after else None
+            known = self._scan.state(change.path, change.after) if after == change.after else None
             yield Line("void" if after is None else "done", ident, known=known, after=after or "")
 
     def _outcome(self, change: Change) -> str | None:

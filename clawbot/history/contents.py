@@ -28,7 +28,7 @@ class Contents:
         return digest
 
     def get(self, digest: str) -> bytes | None:
-        """Return a content, b"" for no file; None if it is not stored."""
+        """Return a content, b"" for no file; None if it is unknown, or not stored."""
         if not digest:
             return b""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, zlib.error):

@@ -66,9 +66,7 @@ class Undone(Struct, frozen=True):
 
 
 class Rewrite(Protocol):
-    """Decides what remains of the history; with `dry_run` nothing changes."""
-
-    dry_run: bool
+    """Decides what remains of the history."""
 
     def changed(self, data: bytes) -> bytes:
         """Return what a stored content becomes."""
