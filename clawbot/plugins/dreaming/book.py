@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import stat
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -16,12 +17,9 @@ from clawbot.llm.tokens import weigh_tokens
 from clawbot.memory.documents.days import date_of
 from clawbot.memory.documents.indexed_text import indexed_text, is_session_note, speakers_of
 from clawbot.memory.documents.memory_files import MEMORY_FOLDER, Document, MemoryDocuments, UnreadableDocumentError
-from clawbot.memory.documents.walking import FileState
-from clawbot.plugins.dreaming.applying import MAIN, MAX_BYTES, edited, read_lines, received
-from clawbot.plugins.dreaming.lines import BULLET, HEADING
+from clawbot.plugins.dreaming.applying import MAIN, MAX_BYTES, edited, lines_of, read_file
+from clawbot.plugins.dreaming.lines import BULLET, HEADING, is_order
 from clawbot.plugins.dreaming.proposals import Proposal
-from clawbot.plugins.dreaming.tables import is_order
-from clawbot.text.encoding import decoded
 from clawbot.text.patterns import lazy_re
 from clawbot.text.secrets import find_secrets, secret_values
 
@@ -52,15 +50,14 @@ class SourceLine(Struct, frozen=True):
 class Book(Struct, frozen=True):
     """`files` are the lines of MEMORY.md and the topic files, `notes` those of the notes that are read, oldest first,
     `before` those of older notes. `shown` are the lines that can be sources, by position: notes and entries of
-    `files`. `closed` are the files that can't be read, and why. `left_out` counts lines with a secret or an order;
-    `secrets` are those that occurred. `added` are lines of proposals that wait, of the number 0."""
+    `files`. `closed` are the files that can't be read, and why. `secrets` are those that occurred in notes. `added` are
+    lines of proposals that wait, of the number 0."""
 
     files: dict[str, tuple[str, ...]]
     notes: tuple[SourceLine, ...]
     shown: dict[str, SourceLine]
     before: tuple[SourceLine, ...] = ()
     closed: dict[str, str] = {}
-    left_out: int = 0
     secrets: frozenset[str] = frozenset()
     added: tuple[SourceLine, ...] = ()
 
@@ -86,46 +83,40 @@ class Book(Struct, frozen=True):
 
     def changed(self, proposal: Proposal) -> Book:
         """Return the book after `proposal`, which holds to the rules. The positions of sources remain."""
-        files = dict(self.files)
-        if proposal.kind == "move":
-            files[proposal.target] = tuple(received(files.get(proposal.target, ("",)), proposal))
-        files[proposal.file] = tuple(edited(files.get(proposal.file, ("",)), proposal))
+        changed = {path: edited(self.files.get(path, ("",)), proposal, path) for path in proposal.paths}
+        files = self.files | {path: tuple(lines) for path, lines in changed.items()}
         new = SourceLine(proposal.file, 0, proposal.text, None)
         is_entry = proposal.kind not in ("move", "drop")
         return structs.replace(self, files=files, added=(*self.added, new) if is_entry else self.added)
 
 
-class Span(Struct, frozen=True):
-    """Which notes are read: those of days from `first` on, and those changed since `changed`, in seconds since the
-    epoch (None: none of other days)."""
-
-    first: date
-    changed: float | None = None
-
-    def has(self, state: FileState, day: date) -> bool:
-        """Return whether the note of `day` is read."""
-        return day >= self.first or (self.changed is not None and state.mtime_ns > self.changed * 1e9)
-
-
-def read_book(documents: MemoryDocuments, workspace: Path, span: Span, *, with_before: bool = True) -> Book:
-    """Read what a dream works with. Blocks. Files that can't be read are in `closed`; links count as such."""
+def read_book(
+    documents: MemoryDocuments, workspace: Path, first: date, changed: float = math.inf, *, with_before: bool = True
+) -> Book:
+    """Read what a dream works with: the notes of days from `first` on, and those that were changed after `changed`, in
+    seconds since the epoch. Blocks. Files that can't be read are in `closed`; links count as such."""
     read, before, closed = list[Document](), list[Document](), dict[str, str]()
     files: dict[str, tuple[str, ...]] = {}
+    folder = GuardedFolder(workspace)
     for state in documents.list().files:
-        day = date_of(state.path)
-        if state.path == MAIN or (day is None and _is_below_memory(state.path)):
-            _read_entries(workspace, state.path, files, closed)
-        elif day is not None and _is_below_memory(state.path):
-            chosen = read if span.has(state, day) else before if with_before and day >= span.first - RECENT else None
-            if chosen is not None and (document := _document(documents, state, closed)) is not None:
-                chosen.append(document)
-    _close_links(workspace, files, closed)
+        day, is_below = date_of(state.path), state.path.startswith(f"{MEMORY_FOLDER}/")
+        try:
+            if state.path == MAIN or (day is None and is_below):
+                files[state.path] = tuple(lines_of(read_file(folder, state.path)))
+            elif day is not None and is_below and state.size <= MAX_BYTES:
+                is_read = day >= first or state.mtime_ns > changed * 1e9
+                is_wanted = is_read or (with_before and day >= first - RECENT)
+                if is_wanted and (document := documents.read(state)) is not None:
+                    (read if is_read else before).append(document)
+        except UnreadableDocumentError as error:
+            closed[state.path] = error.issue.text
+        except (OSError, UnicodeDecodeError) as error:
+            closed[state.path] = (error.strerror if isinstance(error, OSError) else "") or "it is not in UTF-8"
+    _close_links(folder, files, closed)
     secrets = secret_values(document.text for document in (*read, *before))
-    lines, older = ([line for each in sorted(part, key=_by_day) for line in _lines_of(each)] for part in (read, before))
-    kept = _without_left_out(lines, secrets)
-    earlier = _without_left_out(older, secrets)
-    shown = {line.source: line for line in (*kept, *earlier, *_entries(files))}
-    return Book(files, kept, shown, earlier, closed, len(lines) - len(kept), secrets)
+    notes, earlier = _lines_of(read, secrets), _lines_of(before, secrets)
+    shown = {line.source: line for line in (*notes, *earlier, *_entries(files))}
+    return Book(files, notes, shown, earlier, closed, secrets)
 
 
 def newest(lines: Sequence[SourceLine], max_tokens: int) -> list[SourceLine]:
@@ -147,25 +138,8 @@ def _entries(files: dict[str, tuple[str, ...]]) -> Iterator[SourceLine]:
                 yield SourceLine(path, number, line, None)
 
 
-def _is_below_memory(path: str) -> bool:
-    return path.startswith(f"{MEMORY_FOLDER}/")
-
-
-def _by_day(document: Document) -> tuple[date, str]:
-    return document.date or date.min, document.state.path
-
-
-def _read_entries(workspace: Path, path: str, files: dict[str, tuple[str, ...]], closed: dict[str, str]) -> None:
-    try:
-        data = read_lines(GuardedFolder(workspace), path)
-        files[path] = tuple(decoded(data or b"").replace("\r\n", "\n").split("\n"))
-    except (OSError, UnicodeDecodeError) as error:
-        closed[path] = (error.strerror if isinstance(error, OSError) else "") or "it is not in UTF-8"
-
-
-def _close_links(workspace: Path, files: dict[str, tuple[str, ...]], closed: dict[str, str]) -> None:
+def _close_links(folder: GuardedFolder, files: Collection[str], closed: dict[str, str]) -> None:
     """Add to `closed` what has the path of MEMORY.md or of a topic file and is no plain file: listings skip links."""
-    folder = GuardedFolder(workspace)
     with contextlib.suppress(FileNotFoundError):
         names = [f"{MEMORY_FOLDER}/{name}" for name in folder.names(MEMORY_FOLDER)]
         for path in (MAIN, *names):
@@ -174,18 +148,22 @@ def _close_links(workspace: Path, files: dict[str, tuple[str, ...]], closed: dic
                 closed.setdefault(path, NO_PLAIN_FILE)
 
 
-def _document(documents: MemoryDocuments, state: FileState, closed: dict[str, str]) -> Document | None:
-    try:
-        return documents.read(state) if state.size <= MAX_BYTES else None
-    except UnreadableDocumentError as error:
-        closed[state.path] = error.issue.text
-        return None
+def _lines_of(documents: Iterable[Document], secrets: Collection[str]) -> tuple[SourceLine, ...]:
+    """Return the lines of notes, oldest first, that have no secret, no order, and nothing invisible."""
+    values = [value.lower() for value in secrets]
+    ordered = sorted(documents, key=lambda each: (each.date or date.min, each.state.path))
+    return tuple(
+        line
+        for document in ordered
+        for line in _stated(document)
+        if _is_plain(line.text) and not is_order(line.text) and not any(value in line.text.lower() for value in values)
+    )
 
 
-def _lines_of(document: Document) -> Iterator[SourceLine]:
+def _stated(document: Document) -> Iterator[SourceLine]:
     """Yield the lines of a note that state something: those of the user in the note of a session, without headings and
-    code. Lines with a secret, which may go over several, are blank."""
-    text = document.text
+    code, nor those with a secret, which may go over several."""
+    text, path = document.text, document.state.path
     lines = indexed_text(document).split("\n")
     is_session = is_session_note(text)
     speakers = speakers_of(text.split("\n")) if is_session else iter([""] * len(lines))
@@ -194,27 +172,16 @@ def _lines_of(document: Document) -> Iterator[SourceLine]:
     for number, (line, who) in enumerate(zip(lines, speakers, strict=True), 1):
         if _FENCE.match(line):
             is_code = not is_code
-        elif not is_code and (who == "user" or not is_session):
+        elif not is_code and number not in hidden and (who == "user" or not is_session):
             stated = _SPEAKER.sub("", line, count=1).lstrip("> ") if is_session else BULLET.sub("", line, count=1)
             if HEADING.match(stated) is None and _MIN_CHARS <= len(stated.strip()) <= _MAX_CHARS:
-                shown = "" if number in hidden else stated.strip()
-                yield SourceLine(document.state.path, number, shown, date_of(document.state.path))
+                yield SourceLine(path, number, stated.strip(), date_of(path))
 
 
 def _secret_lines(text: str) -> Iterator[int]:
     for secret in find_secrets(text):
         first = text.count("\n", 0, secret.start) + 1
         yield from range(first, first + text.count("\n", secret.start, secret.end) + 1)
-
-
-def _without_left_out(lines: Sequence[SourceLine], secrets: Collection[str]) -> tuple[SourceLine, ...]:
-    values = [value.lower() for value in secrets]
-    return tuple(line for line in lines if line.text and _is_plain(line.text) and not _is_left_out(line.text, values))
-
-
-def _is_left_out(text: str, values: Sequence[str]) -> bool:
-    lowered = text.lower()
-    return is_order(text) or any(value in lowered for value in values)
 
 
 def _is_plain(text: str) -> bool:

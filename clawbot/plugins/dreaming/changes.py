@@ -9,8 +9,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from clawbot.memory.search.updates import updates
-from clawbot.plugins.dreaming.lines import bare, denies, words
-from clawbot.plugins.dreaming.tables import has, pattern, table
+from clawbot.plugins.dreaming.lines import bare, denies, has, pattern, table, words
 from clawbot.text.language import fold
 from clawbot.text.patterns import lazy_re
 
@@ -78,7 +77,7 @@ def _read(line: str) -> _Statement:
     text = _TITLE.sub(r"\1", fold(bare(line)))
     plain = " ".join(pattern("frames", "news").sub(" ", text).split())
     thing, value = _framed(plain)
-    slots = {name: match.end() for name in table().slots if (match := pattern("slots", name).search(text))}
+    slots = {name: match.end() for name in table()["slots"] if (match := pattern("slots", name).search(text))}
     left = (
         part
         for match in pattern("frames", "from").finditer(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -19,14 +20,13 @@ from clawbot.deadline import Cancellation
 from clawbot.llm.protocol import ChatModel
 from clawbot.memory.documents.memory_files import MemoryDocuments
 from clawbot.messages import OFFLINE
-from clawbot.plugins.dreaming.applying import Applied, StaleError, apply
-from clawbot.plugins.dreaming.asked import often_found
-from clawbot.plugins.dreaming.book import RECENT, Book, Span, read_book
-from clawbot.plugins.dreaming.model import Asked, ask_model
-from clawbot.plugins.dreaming.offline import propose
-from clawbot.plugins.dreaming.proposals import LastDream, Proposal, ProposalStore, proposal_store
+from clawbot.plugins.dreaming.applying import Applied, apply
+from clawbot.plugins.dreaming.book import RECENT, Book, read_book
+from clawbot.plugins.dreaming.model import ask_model
+from clawbot.plugins.dreaming.offline import often_found, propose
+from clawbot.plugins.dreaming.proposals import LastDream, Proposal, ProposalStore, Refused, RefusedError, proposal_store
 from clawbot.plugins.dreaming.room import make_room
-from clawbot.plugins.dreaming.rules import why_refused
+from clawbot.plugins.dreaming.rules import check
 from clawbot.text.sanitize import clean_line
 
 log = logging.getLogger(__name__)
@@ -57,23 +57,14 @@ def context_of(
     return DreamContext(workspace, transcripts, store, settings.memory.dream, clock, Cancellation(), model)
 
 
-class Refused(Struct, frozen=True):
-    """A proposal that a rule refused: the beginning of its text, and why."""
-
-    text: str
-    reason: str
-
-
 class DreamOutcome(Struct, frozen=True):
-    """What a dream came to: `new` proposals, all that are `pending`, what was `refused`, the `tokens` of the calls, the
-    lines of notes that were read, and those `left_out` since they hold a secret or an order."""
+    """What a dream came to: `new` proposals, all that are `pending`, what was `refused`, and the number of `lines` of
+    notes that were read."""
 
     new: tuple[Proposal, ...]
     pending: tuple[Proposal, ...]
     refused: tuple[Refused, ...] = ()
-    tokens: int = 0
     lines: int = 0
-    left_out: int = 0
 
 
 async def dream(context: DreamContext, *, days: int | None = None, dry_run: bool = False) -> DreamOutcome:
@@ -84,14 +75,13 @@ async def dream(context: DreamContext, *, days: int | None = None, dry_run: bool
     now = context.clock.now()
     model = None if context.model is None or context.model.info.ref == OFFLINE else context.model
     book = await asyncio.to_thread(_read, context, now.date(), days, with_before=model is None)
-    asked = Asked()
+    refused = list[Refused]()
     if model is not None and book.notes:
-        asked = await ask_model(model, book, context.limits.read_tokens, epoch_ms(now), context.cancel)
-        proposals = list(asked.proposals)
+        proposals, refused = await ask_model(model, book, context.limits.read_tokens, epoch_ms(now), context.cancel)
     else:
         often = await asyncio.to_thread(often_found, context.transcripts, (now - RECENT).timestamp())
         proposals = await asyncio.to_thread(propose, book, often)
-    return await asyncio.to_thread(_end, context, book, proposals, asked, None if dry_run else now)
+    return await asyncio.to_thread(_end, context, book, proposals, refused, None if dry_run else now)
 
 
 def accept(
@@ -100,7 +90,7 @@ def accept(
     """Write `proposals` and record what became of each. Blocks. A kill in between leaves one that is found done."""
     done = list[Applied]()
     for proposal in proposals:
-        [applied] = apply(context.workspace, history, [proposal], job=job)
+        applied = apply(context.workspace, history, proposal, job=job)
         if applied.status != "failed":
             context.store.decide(proposal.id, "stale" if applied.status == "refused" else "accepted", proposal.text)
         done.append(applied)
@@ -108,33 +98,28 @@ def accept(
 
 
 def _read(context: DreamContext, today: date, days: int | None, *, with_before: bool) -> Book:
-    """Return what is to be read, as if all that waits were written: a dream goes on from there."""
+    """Return what is to be read, as if all that waits were written: a dream goes on from there. The notes are those of
+    the last `days`, else of the days from that of the newest note that was read, and those changed since; at first
+    all."""
+    first, changed, last = date.min, math.inf, context.store.last
+    if days is not None:
+        first = today - timedelta(days=days - 1)
+    elif last.day:
+        first, changed = date.fromisoformat(last.day), last.time
     documents = MemoryDocuments(context.workspace, (), zone=context.clock.now().tzinfo)
-    book = read_book(documents, context.workspace, _span(context.store.last, today, days), with_before=with_before)
+    book = read_book(documents, context.workspace, first, changed, with_before=with_before)
     for each in context.store.pending():
-        with contextlib.suppress(StaleError, ValueError):
+        with contextlib.suppress(RefusedError, ValueError):
             book = book.changed(each)
     return book
 
 
-def _span(last: LastDream, today: date, days: int | None) -> Span:
-    """Return the notes to read: of the last `days`, else of the days from that of the newest note that was read, and
-    those changed since; at first all."""
-    if days is not None:
-        return Span(today - timedelta(days=days - 1))
-    return Span(date.fromisoformat(last.day), last.time) if last.day else Span(date.min)
-
-
 def _end(
-    context: DreamContext, book: Book, proposals: list[Proposal], asked: Asked, moment: datetime | None
+    context: DreamContext, book: Book, proposals: list[Proposal], refused: list[Refused], moment: datetime | None
 ) -> DreamOutcome:
     """Check, bring MEMORY.md below its size, and record, at the `moment` of the dream; None: record nothing."""
-    kept, refused = list[Proposal](), [Refused(*each) for each in asked.refused]
-    max_tokens = context.limits.max_tokens
-    for each in proposals:
-        book = _taken(each, book, kept, refused)
-    for each in make_room(book, max_tokens):
-        book = _taken(each, book, kept, refused)
+    book, kept = _checked(proposals, book, refused)
+    kept += _checked(make_room(book, context.limits.max_tokens), book, refused)[1]
     log.info("a dream read %d lines: %d proposals, %d refused", len(book.notes), len(kept), len(refused))
     store = context.store
     new = store.record(kept, dry_run=moment is None)
@@ -142,13 +127,18 @@ def _end(
         newest = max((line.day for line in book.notes if line.day is not None), default=None)
         store.end_dream(LastDream(moment.timestamp(), str(newest) if newest else store.last.day))
     pending = store.pending() if moment is not None else [*store.pending(), *new]
-    return DreamOutcome(tuple(new), tuple(pending), tuple(refused), asked.tokens, len(book.notes), book.left_out)
+    return DreamOutcome(tuple(new), tuple(pending), tuple(refused), len(book.notes))
 
 
-def _taken(proposal: Proposal, book: Book, kept: list[Proposal], refused: list[Refused]) -> Book:
-    """Add `proposal` to `kept`, or to what is `refused`. Returns the book as the next one finds it."""
-    if problem := why_refused(proposal, book):
-        refused.append(Refused(clean_line(proposal.text, 80), problem))
-        return book
-    kept.append(proposal)
-    return book.changed(proposal)
+def _checked(proposals: Iterable[Proposal], book: Book, refused: list[Refused]) -> tuple[Book, list[Proposal]]:
+    """Return the book after those of `proposals` that the rules allow, and these; the others are `refused`."""
+    kept = list[Proposal]()
+    for each in proposals:
+        try:
+            check(each, book)
+        except RefusedError as error:
+            refused.append(Refused(clean_line(each.text, 80), str(error)))
+        else:
+            kept.append(each)
+            book = book.changed(each)
+    return book, kept

@@ -12,8 +12,7 @@ from clawbot.languages.stems import stem
 from clawbot.memory.dates import dates_in
 from clawbot.memory.dates.validity import validity_of
 from clawbot.plugins.dreaming.book import SourceLine
-from clawbot.plugins.dreaming.lines import bare, denies, words
-from clawbot.plugins.dreaming.tables import table, usual
+from clawbot.plugins.dreaming.lines import bare, denies, table, usual, words
 from clawbot.text.language import CJK, STOP_WORDS
 from clawbot.text.numerals import numbers_in
 from clawbot.text.patterns import lazy_re
@@ -104,7 +103,7 @@ class Ground:
         inside, borders = _usual(run)
         for at, character in enumerate(run):
             in_source = character in self._characters
-            if not in_source and (character in table().usual["numerals"] or at not in inside):
+            if not in_source and (character in table()["usual"]["numerals"] or at not in inside):
                 return False
             pair = run[at : at + 2]
             if len(pair) == 2 and pair not in self._text and at + 1 not in borders:

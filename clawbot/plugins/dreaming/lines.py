@@ -1,15 +1,20 @@
-"""Lines of memory files: their text without bullet and dates, their words, and whether two lines are one idea."""
+"""Lines of memory files: their text without bullet and dates, their words,
+and whether two lines are one idea; the words and patterns of `words.toml`."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from datetime import date
-from functools import lru_cache
-from typing import NamedTuple
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
 from clawbot.languages.tables import pattern_in
 from clawbot.memory.dates.validity import validity_of
-from clawbot.text.language import CHINESE_KEPT, CJK_PARTICLES, SHARED_STOP_WORDS, STOP_WORDS
+from clawbot.text.language import CHINESE_KEPT, CJK_PARTICLES, SHARED_STOP_WORDS, STOP_WORDS, fold
 from clawbot.text.patterns import lazy_re
+from clawbot.text.statements import marks
+from clawbot.text.tables import packaged_table
 from clawbot.text.tokens import plain_forms, tokens_of
 
 BULLET = lazy_re(r"\s*(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
@@ -71,3 +76,38 @@ def is_covered(line: str, by: str) -> bool:
     """Return whether the line `by` states all that `line` does, for the same time."""
     wanted, given = idea_of(line), idea_of(by)
     return bool(wanted.words) and wanted[2:] == given[2:] and wanted.words <= given.words
+
+
+@cache
+def table() -> dict[str, dict[str, Any]]:
+    """Return the words and patterns of dreams, read once. Blocks."""
+    return packaged_table("clawbot.plugins.dreaming", "words.toml", dict[str, dict[str, Any]])
+
+
+@cache
+def usual() -> frozenset[str]:
+    """Return the words that name nothing and nobody."""
+    return frozenset(table()["usual"]["words"].split())
+
+
+@cache
+def pattern(section: str, name: str) -> re.Pattern[str]:
+    """Return the pattern `name` of a section, for folded text."""
+    return re.compile("|".join(f"(?:{each})" for each in table()[section][name]), re.IGNORECASE)
+
+
+def has(section: str, name: str, text: str) -> bool:
+    """Return whether `text` has the pattern `name` of a section."""
+    return pattern(section, name).search(fold(text)) is not None
+
+
+def is_order(text: str) -> bool:
+    """Return whether `text` gives orders to whoever reads it, or uses the marks of prompts and commands."""
+    plain = "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
+    return has("instructions", "patterns", plain)
+
+
+def sections(line: str) -> frozenset[str]:
+    """Return the titles, in small letters, of the section of MEMORY.md in which `line` belongs."""
+    known, found = table()["sections"], marks(line)
+    return frozenset(known[next((name for name in known if name in found), "other")])

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from functools import partial
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from clawbot.deadline import Cancellation, deadline
 from clawbot.llm.errors import BadResponseError
@@ -19,8 +19,8 @@ from clawbot.messages import UserMessage
 from clawbot.plugins.dreaming.applying import MAIN
 from clawbot.plugins.dreaming.book import Book, SourceLine, newest
 from clawbot.plugins.dreaming.lines import BULLET
-from clawbot.plugins.dreaming.proposals import Kind, Proposal, identified
-from clawbot.plugins.dreaming.rules import RefusedError, day_in, pointer
+from clawbot.plugins.dreaming.proposals import Kind, Proposal, Refused, RefusedError, identified
+from clawbot.plugins.dreaming.rules import day_in, pointer
 from clawbot.text.sanitize import clean_line
 from clawbot.text.thoughts import without_thoughts
 
@@ -73,44 +73,41 @@ class _Answer(Struct, frozen=True, forbid_unknown_fields=True):
     proposals: tuple[Answered, ...]
 
 
-class Asked(Struct, frozen=True):
-    """What came of the questions: `proposals`, not checked yet, the `refused` ones (what, why), and the tokens used."""
-
-    proposals: tuple[Proposal, ...] = ()
-    refused: tuple[tuple[str, str], ...] = ()
-    tokens: int = 0
-
-    def joined(self, other: Asked) -> Asked:
-        """Return both."""
-        return Asked(self.proposals + other.proposals, self.refused + other.refused, self.tokens + other.tokens)
-
-
-class FormError(ValueError):
-    """An answer of another form; the text is the reason, for the model."""
-
-
-async def ask_model(model: ChatModel, book: Book, read_tokens: int, now: int, cancel: Cancellation) -> Asked:
-    """Let `model` propose changes, in as many calls as its window needs. `now` is in ms. Raises ModelError,
-    TimeoutError and InterruptedTurnError."""
-    found = Asked()
+async def ask_model(
+    model: ChatModel, book: Book, read_tokens: int, now: int, cancel: Cancellation
+) -> tuple[list[Proposal], list[Refused]]:
+    """Let `model` propose changes, in as many calls as its window needs, and return them, not checked yet, and what is
+    refused. `now` is in ms. Raises ModelError, TimeoutError and InterruptedTurnError."""
+    proposals, refused = list[Proposal](), list[Refused]()
     for part in _parts(book, read_tokens, model.info.window or _WINDOW):
-        found = found.joined(await _ask(model, book, part, now, cancel))
-    return found
+        try:
+            answered = await _ask(model, _question(book, part), now, cancel)
+        except RefusedError as error:
+            refused.append(Refused("the answer", str(error)))
+            continue
+        for each in answered[:MAX_PROPOSALS]:
+            try:
+                proposals.append(_proposal(each, book))
+            except RefusedError as error:
+                refused.append(Refused(clean_line(each.text, 80), str(error)))
+        if (more := len(answered) - MAX_PROPOSALS) > 0:
+            refused.append(Refused(f"{more} more", f"an answer has {MAX_PROPOSALS} proposals at most"))
+    return proposals, refused
 
 
 def parse_answer(text: str) -> tuple[Answered, ...]:
-    """Return the proposals of an answer; what is around the object, such as a fence, is ignored. Raises FormError."""
+    """Return the proposals of an answer; what is around the object is ignored. Raises RefusedError."""
     if len(text) > MAX_ANSWER:
-        raise FormError(f"the answer is longer than {MAX_ANSWER:,} characters")
+        raise RefusedError(f"the answer is longer than {MAX_ANSWER:,} characters")
     bare = without_thoughts(text)
     start = bare.find("{")
     if start < 0:
-        raise FormError("there is no JSON object")
+        raise RefusedError("there is no JSON object")
     try:
         value, _end = json.JSONDecoder().raw_decode(bare, start)
         return msgspec.convert(value, _Answer, strict=True).proposals
     except (ValueError, RecursionError, msgspec.ValidationError) as error:
-        raise FormError(clean_line(str(error), 200) or "it is nested too deeply") from error
+        raise RefusedError(clean_line(str(error), 200) or "it is nested too deeply") from error
 
 
 def _parts(book: Book, read_tokens: int, window: int) -> Iterator[list[SourceLine]]:
@@ -129,35 +126,28 @@ def _parts(book: Book, read_tokens: int, window: int) -> Iterator[list[SourceLin
         yield part
 
 
-async def _ask(model: ChatModel, book: Book, part: Sequence[SourceLine], now: int, cancel: Cancellation) -> Asked:
-    question = _question(book, part)
-    messages: list[UserMessage] = [UserMessage(content=question, timestamp=now)]
-    tokens, problem = 0, ""
-    for _attempt in range(2):
-        request = ChatRequest(_SYSTEM, tuple(messages), purpose="dream", max_tokens=ANSWER_TOKENS)
-        text, used = await _answer(model, request, cancel)
-        tokens += used
-        try:
-            return _converted(parse_answer(text), book, tokens)
-        except FormError as error:
-            problem = str(error)
-            retry = f"{question}\n\nYour last answer was refused: {problem}. Answer with the JSON object alone."
-            messages = [UserMessage(content=retry, timestamp=now)]
-    return Asked(refused=(("the answer", problem),), tokens=tokens)
+async def _ask(model: ChatModel, question: str, now: int, cancel: Cancellation) -> tuple[Answered, ...]:
+    """Return what the model answers, at the second attempt if the form is another one. Raises RefusedError."""
+    try:
+        return parse_answer(await _answer(model, question, now, cancel))
+    except RefusedError as error:
+        retry = f"{question}\n\nYour last answer was refused: {error}. Answer with the JSON object alone."
+    return parse_answer(await _answer(model, retry, now, cancel))
 
 
-async def _answer(model: ChatModel, request: ChatRequest, cancel: Cancellation) -> tuple[str, int]:
-    """Return the text and the tokens of the call; one that goes on without end is left at `MAX_ANSWER`."""
+async def _answer(model: ChatModel, question: str, now: int, cancel: Cancellation) -> str:
+    """Return the text of the answer; one that goes on without end is left at `MAX_ANSWER`."""
+    messages = (UserMessage(content=question, timestamp=now),)
+    request = ChatRequest(_SYSTEM, messages, purpose="dream", max_tokens=ANSWER_TOKENS)
     text = ""
     async with deadline(CALL_SECONDS), aclosing(model.stream(request)) as stream:
         while (part := await cancel.run(partial(anext, stream, None))) is not None:
             if isinstance(part, TextPart):
                 text += part.text
             if isinstance(part, FinalPart):
-                usage = part.message.usage
-                return part.message.text, usage.total_tokens if usage else 0
+                return part.message.text
             if len(text) > MAX_ANSWER:
-                return text, 0
+                return text
     raise BadResponseError("The answer ended without its last part.", provider=model.info.ref)
 
 
@@ -168,18 +158,6 @@ def _question(book: Book, part: Sequence[SourceLine]) -> str:
 
 def _shown(line: SourceLine) -> str:
     return f"{line.source}| {json.dumps(line.text, ensure_ascii=False)}\n"
-
-
-def _converted(answered: Sequence[Answered], book: Book, tokens: int) -> Asked:
-    proposals, refused = list[Proposal](), list[tuple[str, str]]()
-    for each in answered[:MAX_PROPOSALS]:
-        try:
-            proposals.append(_proposal(each, book))
-        except RefusedError as refusal:
-            refused.append((clean_line(each.text, 80), str(refusal)))
-    if len(answered) > MAX_PROPOSALS:
-        refused.append((f"{len(answered) - MAX_PROPOSALS} more", f"an answer has {MAX_PROPOSALS} proposals at most"))
-    return Asked(tuple(proposals), tuple(refused), tokens)
 
 
 def _proposal(answered: Answered, book: Book) -> Proposal:
@@ -197,19 +175,9 @@ def _proposal(answered: Answered, book: Book) -> Proposal:
         text = marked(text, since=day_in(until))
     elif answered.kind == "add" and days:
         text = marked(text, since=validity_of(text).since or min(days))
-    return identified(
-        Proposal(
-            id="",
-            kind=answered.kind,
-            file=answered.file,
-            text=text,
-            sources=answered.sources,
-            reason=clean_line(answered.reason),
-            old=old,
-            until=until if answered.kind == "supersede" else "",
-            target=answered.target,
-        )
-    )
+    proposal = Proposal("", answered.kind, answered.file, text, answered.sources, clean_line(answered.reason), old)
+    ends = until if answered.kind == "supersede" else ""
+    return identified(structs.replace(proposal, until=ends, target=answered.target))
 
 
 def _entry(position: str, file: str, book: Book) -> str:

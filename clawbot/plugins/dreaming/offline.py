@@ -3,21 +3,25 @@ twice."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date, timedelta
 from functools import lru_cache
+from pathlib import Path
 
-from msgspec import Struct
+from msgspec import structs
 
+from clawbot.files import read_plain
 from clawbot.languages.tables import pattern_in
 from clawbot.memory.dates import dates_in
 from clawbot.memory.dates.validity import marked, validity_of
 from clawbot.plugins.dreaming.applying import MAIN
 from clawbot.plugins.dreaming.book import Book, SourceLine
 from clawbot.plugins.dreaming.changes import replaces, restated
-from clawbot.plugins.dreaming.lines import is_alike, is_covered
+from clawbot.plugins.dreaming.lines import has, is_alike, is_covered
 from clawbot.plugins.dreaming.proposals import Proposal, identified
-from clawbot.plugins.dreaming.tables import has
 from clawbot.text.interface import _
 from clawbot.text.patterns import lazy_re
 from clawbot.text.statements import is_statement, marks, sentences
@@ -26,6 +30,8 @@ MAX_PROPOSALS = 200
 REPEATED = 3
 """On so many days a fact was written, or so many times asked for, to be worth a line."""
 
+_MAX_BYTES = 64 * 1024**2  # of a transcript
+_SEARCH = b'"toolName":"memory_search"'
 _ALIKE = 0.8
 _NEAR = timedelta(days=14)  # a day named within is one of the note's time
 _LASTING = frozenset({"preference", "personal", "decision", "identifier"})
@@ -33,15 +39,27 @@ _STATES = lazy_re(rf"[:：](?!\d)|{pattern_in('states')}")
 _MAX_CHARS, _LONG = 240, 160  # of a fact; a longer line, and one with an event, is split into its sentences
 
 
-class Fact(Struct, frozen=True):
-    """A statement of a note: its words, and the line that it is in."""
+def often_found(transcripts: Path, since: float) -> frozenset[str]:
+    """Return the positions (`memory/2026-03-09.md:1`) of the lines that were the first result of `REPEATED` searches in
+    the transcripts of a folder that changed after `since`, in seconds since the epoch. Blocks. What can't be read is
+    passed over: it is asked for again."""
+    found: Counter[str] = Counter()
+    for path in transcripts.glob("*.jsonl"):
+        with contextlib.suppress(OSError):
+            if path.stat().st_mtime >= since:
+                found.update(filter(None, map(_first, read_plain(path, _MAX_BYTES).split(b"\n"))))
+    return frozenset(position for position, count in found.items() if count >= REPEATED)
 
-    text: str
-    line: SourceLine
 
-    @property
-    def day(self) -> date:
-        return self.line.day or date.min
+def _first(line: bytes) -> str:
+    """Return the position of the first result of a search, "" for any other line."""
+    if _SEARCH not in line:
+        return ""
+    try:
+        first = json.loads(line)["message"]["details"]["results"][0]
+        return f"{first['path']}:{first.get('line') or first['startLine']}"
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return ""
 
 
 def propose(book: Book, often: Collection[str] = ()) -> list[Proposal]:
@@ -52,29 +70,25 @@ def propose(book: Book, often: Collection[str] = ()) -> list[Proposal]:
 
 
 def _changes(book: Book, entries: Sequence[SourceLine], often: Collection[str]) -> Iterator[Proposal]:
+    """Yield an addition or a supersession for each fact of the notes: a line, or a sentence of one."""
     facts = [fact for line in book.notes for fact in _facts_in(line)]
     older = [fact for line in book.before for fact in _facts_in(line)]
-    asked = [fact for fact in older if fact.line.source in often]
     known = list(entries)
-    for fact in _newest(_worth_a_line([*asked, *facts], older, entries, often)):
+    every = [*older, *facts]
+    worthy = [
+        fact
+        for fact in (*(each for each in older if each.source in often), *facts)
+        if is_lasting(fact.text, _day(fact))
+        or fact.source in often
+        or any(_replaces(fact, entry) for entry in entries)
+        or (_may_repeat(fact.text) and len(_days_of(fact, every)) >= REPEATED)
+    ]
+    for fact in _newest(worthy):
         old = [entry for entry in known if _replaces(fact, entry)]
         if not old and any(_states(entry, fact) for entry in known):
             continue
         known = [entry for entry in known if entry not in old]
-        yield _superseding(fact, old[:2]) if old else _adding(fact, fact.line.source in often, [*older, *facts])
-
-
-def _worth_a_line(
-    facts: Sequence[Fact], older: Sequence[Fact], entries: Sequence[SourceLine], often: Collection[str]
-) -> list[Fact]:
-    return [
-        fact
-        for fact in facts
-        if is_lasting(fact.text, fact.day)
-        or fact.line.source in often
-        or any(_replaces(fact, entry) for entry in entries)
-        or (_may_repeat(fact.text) and len(_days_of(fact, [*older, *facts])) >= REPEATED)
-    ]
+        yield _superseding(fact, old[:2]) if old else _adding(fact, fact.source in often, every)
 
 
 @lru_cache(8_192)
@@ -95,36 +109,39 @@ def _may_repeat(text: str) -> bool:
     return is_statement(text) and not (has("lasting", "trivia", text) or has("lasting", "event", text))
 
 
-def _facts_in(line: SourceLine) -> Iterator[Fact]:
+def _facts_in(line: SourceLine) -> Iterator[SourceLine]:
     is_one = len(line.text) <= _LONG and not has("lasting", "event", line.text)
     for part in [line.text] if is_one else sentences(line.text):
         if len(part) <= _MAX_CHARS:
-            yield Fact(part, line)
+            yield structs.replace(line, text=part)
 
 
-def _newest(facts: Sequence[Fact]) -> list[Fact]:
+def _day(fact: SourceLine) -> date:
+    return fact.day or date.min
+
+
+def _newest(facts: Sequence[SourceLine]) -> list[SourceLine]:
     """Return `facts` without those that a later one repeats or replaces, oldest first."""
-    kept: list[Fact] = []
+    kept: list[SourceLine] = []
     for fact in reversed(facts):
-        is_past = any(replaces(fact.text, later.text) or is_alike(fact.text, later.text, _ALIKE) for later in kept)
-        if not is_past:
+        if not any(replaces(fact.text, later.text) or is_alike(fact.text, later.text, _ALIKE) for later in kept):
             kept.append(fact)
     return kept[::-1]
 
 
-def _states(entry: SourceLine, fact: Fact) -> bool:
+def _states(entry: SourceLine, fact: SourceLine) -> bool:
     """Return whether the entry states the fact already, in its own words."""
     text = restated(entry.text, fact.text)
     return is_covered(text, entry.text) or is_alike(text, entry.text, _ALIKE)
 
 
-def _replaces(fact: Fact, entry: SourceLine) -> bool:
+def _replaces(fact: SourceLine, entry: SourceLine) -> bool:
     """Return whether the fact states another value of what `entry` does, since a later day."""
     if not replaces(entry.text, fact.text) or not is_statement(fact.text):
         return False
     since = validity_of(entry.text).since
-    is_one_day = _is_near(fact.text, fact.day) and not has("lasting", "change", fact.text)
-    return not is_one_day and (since is None or since < fact.day)
+    is_one_day = _is_near(fact.text, _day(fact)) and not has("lasting", "change", fact.text)
+    return not is_one_day and (since is None or since < _day(fact))
 
 
 def _is_near(text: str, day: date) -> bool:
@@ -132,32 +149,27 @@ def _is_near(text: str, day: date) -> bool:
     return any(each.start == each.end and abs(each.start - day) <= _NEAR for each in dates_in(text, day))
 
 
-def _days_of(fact: Fact, all_facts: Iterable[Fact]) -> dict[date, str]:
+def _days_of(fact: SourceLine, all_facts: Iterable[SourceLine]) -> dict[date, str]:
     """Return the days on which the fact was written, each with its last position."""
-    return {each.day: each.line.source for each in all_facts if is_alike(each.text, fact.text, _ALIKE)}
+    return {_day(each): each.source for each in all_facts if is_alike(each.text, fact.text, _ALIKE)}
 
 
-def _adding(fact: Fact, is_asked: bool, all_facts: Sequence[Fact]) -> Proposal:
+def _adding(fact: SourceLine, is_asked: bool, all_facts: Sequence[SourceLine]) -> Proposal:
     days = _days_of(fact, all_facts)
     reason = _("Asked for several times.") if is_asked else _("A lasting statement.")
     if len(days) >= REPEATED:
         reason = _("Repeated on {n} days.").format(n=len(days))
-    sources = tuple(dict.fromkeys((*sorted(days.values())[-2:], fact.line.source)))
-    first = min((day for day, source in days.items() if source in sources), default=fact.day)
+    sources = tuple(dict.fromkeys((*sorted(days.values())[-2:], fact.source)))
+    first = min((day for day, source in days.items() if source in sources), default=_day(fact))
     return Proposal("", "add", MAIN, _entry(fact.text, first), sources, reason)
 
 
-def _superseding(fact: Fact, old: Sequence[SourceLine]) -> Proposal:
-    file = old[0].path
+def _superseding(fact: SourceLine, old: Sequence[SourceLine]) -> Proposal:
+    file, day = old[0].path, _day(fact)
+    lines = tuple(dict.fromkeys(each.text for each in old if each.path == file))
+    text = _entry(restated(old[0].text, fact.text), day)
     return Proposal(
-        id="",
-        kind="supersede",
-        file=file,
-        text=_entry(restated(old[0].text, fact.text), fact.day),
-        sources=(fact.line.source,),
-        reason=_("A later note states another value."),
-        old=tuple(dict.fromkeys(each.text for each in old if each.path == file)),
-        until=str(fact.day),
+        "", "supersede", file, text, (fact.source,), _("A later note states another value."), lines, str(day)
     )
 
 

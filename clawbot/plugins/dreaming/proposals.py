@@ -45,6 +45,11 @@ class Proposal(Struct, frozen=True, omit_defaults=True):
     target: str = ""
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """The files that it changes, in this order."""
+        return (self.target, self.file) if self.kind == "move" else (self.file,)
+
+    @property
     def idea(self) -> str:
         """What is compared with proposals that were turned down."""
         return self.text if self.kind not in ("move", "drop") else "\n".join(self.old)
@@ -54,6 +59,18 @@ def identified(proposal: Proposal) -> Proposal:
     """Return `proposal` with its id, a digest of what it changes."""
     changed = (proposal.kind, proposal.file, proposal.text, proposal.old, proposal.target)
     return structs.replace(proposal, id=digest_of(msgspec.json.encode(changed))[:_ID_CHARS])
+
+
+class RefusedError(Exception):
+    """A proposal that a rule refuses, or that can't be written any more; the text is the reason, a sentence without its
+    full stop."""
+
+
+class Refused(Struct, frozen=True):
+    """What was refused: the beginning of its text, and why."""
+
+    text: str
+    reason: str
 
 
 class Step(Struct, frozen=True, omit_defaults=True):
@@ -148,8 +165,8 @@ class ProposalStore:
         return found
 
     def _append(self, *steps: Step) -> None:
-        lines = b"".join(msgspec.json.encode(step) + b"\n" for step in steps)
-        append_lines(self.folder / FILE_NAME, lines, lasting=True)
+        if steps:
+            append_lines(self.folder / FILE_NAME, msgspec.json.Encoder().encode_lines(steps), lasting=True)
 
     def _now(self) -> str:
         return iso_utc(self._clock.now())

@@ -23,42 +23,22 @@ _FEWEST = 3  # lines that make a topic
 
 
 def make_room(book: Book, max_tokens: int) -> list[Proposal]:
-    """Return the moves that bring the MEMORY.md of `book` below `max_tokens`."""
-    excess = size_of(book) - max_tokens
+    """Return the moves that bring the MEMORY.md of `book` below `max_tokens`: of all that has ended, and of the oldest
+    lines as far as needed."""
+    excess = weigh_tokens("\n".join(book.files.get(MAIN, ()))) - max_tokens
+    if excess <= 0:
+        return []
+    excess += int(max_tokens * _SLACK)
     entries = [entry for entry in book.entries if entry.path == MAIN and entry.number]
-    chosen = _chosen(sorted(entries, key=_rank), excess + int(max_tokens * _SLACK)) if excess > 0 else []
-    return _moves(chosen, entries)
-
-
-def size_of(book: Book) -> int:
-    """Return the tokens of MEMORY.md."""
-    return weigh_tokens("\n".join(book.files.get(MAIN, ())))
-
-
-def _rank(entry: SourceLine) -> tuple[bool, date]:
-    """What has ended comes first, by its end, then the others by their beginning; those of no day are the oldest."""
-    validity = validity_of(entry.text)
-    return validity.until is None, validity.until or validity.since or date.min
-
-
-def _chosen(entries: Sequence[SourceLine], excess: int) -> list[SourceLine]:
-    """Return the first of `entries` that have `excess` tokens together; all that has ended."""
-    found: list[SourceLine] = []
-    for entry in entries:
-        if excess <= 0 and validity_of(entry.text).until is None:
-            break
-        found.append(entry)
-        excess -= weigh_tokens(f"{entry.text}\n")
-    return found
-
-
-def _moves(chosen: Sequence[SourceLine], entries: Sequence[SourceLine]) -> list[Proposal]:
     subjects = {entry.text: topics([bare(entry.text)], 4) for entry in entries}
     counts = Counter(word for found in subjects.values() for word in found)
     targets: dict[str, list[str]] = {}
-    for entry in chosen:
-        target = EARLIER if validity_of(entry.text).until else _target(subjects[entry.text], counts)
-        targets.setdefault(target, []).append(entry.text)
+    for entry in sorted(entries, key=_rank):
+        has_ended = validity_of(entry.text).until is not None
+        if excess <= 0 and not has_ended:
+            break
+        excess -= weigh_tokens(f"{entry.text}\n")
+        targets.setdefault(EARLIER if has_ended else _target(subjects[entry.text], counts), []).append(entry.text)
     reason = _("MEMORY.md has grown beyond its size.")
     return [
         identified(
@@ -67,6 +47,12 @@ def _moves(chosen: Sequence[SourceLine], entries: Sequence[SourceLine]) -> list[
         for target, old in targets.items()
         for at in range(0, len(old), MAX_OLD)
     ]
+
+
+def _rank(entry: SourceLine) -> tuple[bool, date]:
+    """What has ended comes first, by its end, then the others by their beginning; those of no day are the oldest."""
+    validity = validity_of(entry.text)
+    return validity.until is None, validity.until or validity.since or date.min
 
 
 def _target(words: Sequence[str], counts: Counter[str]) -> str:

@@ -7,17 +7,16 @@ secret is no source, and a proposal is built of the words of its sources or it i
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import date
 
 from clawbot.memory.dates.validity import validity_of
-from clawbot.plugins.dreaming.applying import MAIN, StaleError, edited
+from clawbot.plugins.dreaming.applying import MAIN, edited
 from clawbot.plugins.dreaming.book import Book, SourceLine
 from clawbot.plugins.dreaming.changes import replaces
 from clawbot.plugins.dreaming.grounding import Ground, names_in
-from clawbot.plugins.dreaming.lines import BULLET, HEADING, bare, is_alike, is_covered, words
-from clawbot.plugins.dreaming.proposals import Proposal
-from clawbot.plugins.dreaming.tables import is_order
+from clawbot.plugins.dreaming.lines import BULLET, HEADING, bare, is_alike, is_covered, is_order, words
+from clawbot.plugins.dreaming.proposals import Proposal, RefusedError
 from clawbot.text.names import fold_name
 from clawbot.text.patterns import lazy_re
 from clawbot.text.sanitize import clean_line
@@ -35,18 +34,10 @@ _MARKUP = lazy_re(r"\A[#>|=~]|\A[-*_ ]{3,}\Z|[`<>\\{}]|\]\(|\A\W*\Z")
 """What would change how other lines are read, or shows nothing."""
 
 
-class RefusedError(Exception):
-    """A proposal that a rule refuses; the text is the reason, a sentence without its full stop."""
-
-
-def why_refused(proposal: Proposal, book: Book) -> str:
-    """Return why `proposal` is refused, "" if it holds to all rules. Blocks at the first call."""
-    try:
-        for rule in (_check_file, _check_sources, _check_old, _check_line, _check_words, _check_change):
-            rule(proposal, book)
-    except RefusedError as refusal:
-        return str(refusal)
-    return ""
+def check(proposal: Proposal, book: Book) -> None:
+    """Raise RefusedError for a `proposal` that breaks a rule. Blocks at the first call."""
+    for rule in (_check_file, _check_sources, _check_old, _check_line, _check_words, _check_topic_name, _check_change):
+        rule(proposal, book)
 
 
 def topic_path(path: str) -> bool:
@@ -109,21 +100,20 @@ def _check_line(proposal: Proposal, book: Book) -> None:
 
 def _check_words(proposal: Proposal, book: Book) -> None:
     """Raise RefusedError for a word, a number, a date or a character that neither a source nor an old line has."""
+    if proposal.kind == "move" and proposal.text != pointer(proposal.target):
+        raise RefusedError("the line that leads to a topic file is another one")
     if proposal.kind in ("drop", "move"):
-        if proposal.kind == "move" and proposal.text != pointer(proposal.target):
-            raise RefusedError("the line that leads to a topic file is another one")
-        _check_topic_name(proposal, book)
         return
-    lines = [*book.lines(proposal.sources), *(SourceLine(proposal.file, 0, old, None) for old in proposal.old)]
+    lines = _ground(proposal, book)
     if any(is_order(line.text) or holds_secret(line.text) for line in lines):
         raise RefusedError("a source gives an order or holds a secret")
     ground = Ground(lines)
     if problem := ground.problem(bare(proposal.text)):
         raise RefusedError(problem)
-    for day in filter(None, (*_days(proposal.text), *_days(f"x (until {proposal.until})"))):
-        if day not in ground.days:
-            raise RefusedError(f"no source is of {day}")
-    _check_topic_name(proposal, book)
+    for marks in (validity_of(proposal.text), validity_of(f"x (until {proposal.until})")):
+        for day in filter(None, (marks.since, marks.until)):
+            if day not in ground.days:
+                raise RefusedError(f"no source is of {day}")
 
 
 def _check_topic_name(proposal: Proposal, book: Book) -> None:
@@ -132,17 +122,25 @@ def _check_topic_name(proposal: Proposal, book: Book) -> None:
     found = _TOPIC.fullmatch(path)
     if path in (MAIN, EARLIER, OTHERS) or path in book.topics or found is None:
         return
-    lines = [*book.lines(proposal.sources), *(SourceLine(path, 0, old, None) for old in proposal.old)]
     name = found["name"].replace("-", " ").replace("_", " ")
-    if problem := Ground(lines).problem(name, share=0.0):
+    if problem := Ground(_ground(proposal, book)).problem(name, share=0.0):
         raise RefusedError(f"the name of the topic file: {problem}")
+
+
+def _ground(proposal: Proposal, book: Book) -> list[SourceLine]:
+    """Return the lines whose words a proposal may have: its sources and the old lines."""
+    return [*book.lines(proposal.sources), *(SourceLine(proposal.file, 0, old, None) for old in proposal.old)]
 
 
 def _check_change(proposal: Proposal, book: Book) -> None:
     """Raise RefusedError for a change that loses something, says nothing new, or can't be made."""
-    check = {"merge": _check_merge, "supersede": _check_supersede, "drop": _check_drop}.get(proposal.kind)
-    if check is not None:
-        check(proposal, book)
+    match proposal.kind:
+        case "merge":
+            _check_merge(proposal)
+        case "supersede":
+            _check_supersede(proposal, book)
+        case "drop":
+            _check_drop(proposal, book)
     others = [line for path in book.files for line in book.files[path] if line not in proposal.old]
     is_there = proposal.kind == "supersede" and proposal.text in book.files.get(proposal.file, ())
     is_text = proposal.kind in ("add", "supersede", "merge") and not is_there
@@ -150,8 +148,8 @@ def _check_change(proposal: Proposal, book: Book) -> None:
         raise RefusedError("a line states that already")
     lines = list(book.files.get(proposal.file, ("",)))
     try:
-        after = edited(lines, proposal)
-    except (StaleError, ValueError) as error:
+        after = edited(lines, proposal, proposal.file)
+    except ValueError as error:
         raise RefusedError(str(error)) from error
     if after == lines:
         raise RefusedError("it changes nothing")
@@ -159,7 +157,7 @@ def _check_change(proposal: Proposal, book: Book) -> None:
         raise RefusedError("it would put a secret together")
 
 
-def _check_merge(proposal: Proposal, book: Book) -> None:
+def _check_merge(proposal: Proposal) -> None:
     kept = words(bare(proposal.text))
     for old in proposal.old:
         lost = sorted(names_in(bare(old)) - names_in(bare(proposal.text), every=True))
@@ -207,11 +205,6 @@ def _joined(text: str) -> Iterator[str]:
     gaps = list(_GAP.finditer(bare(text)))
     yield from (bare(text)[: gap.start()] + bare(text)[gap.end() :] for gap in gaps)
     yield _GAP.sub("", bare(text))
-
-
-def _days(line: str) -> Iterator[date]:
-    validity: Sequence[date | None] = (validity_of(line).since, validity_of(line).until)
-    yield from filter(None, validity)
 
 
 def day_in(text: str) -> date | None:

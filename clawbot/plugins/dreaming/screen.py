@@ -4,8 +4,8 @@ that is written at once."""
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import structs
@@ -15,23 +15,15 @@ from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.events import Resize
-from textual.message import Message
 from textual.widgets import OptionList, Static
 
 from clawbot.clock import Clock
 from clawbot.history import history_in
 from clawbot.plugins.dreaming.applying import Applied
+from clawbot.plugins.dreaming.book import SourceLine
 from clawbot.plugins.dreaming.dream import accept, context_of
 from clawbot.plugins.dreaming.proposals import Decision, Proposal
-from clawbot.plugins.dreaming.reviewing import (
-    EDITABLE,
-    Decided,
-    DiffRow,
-    ShownProposal,
-    SourceLine,
-    is_current,
-    show,
-)
+from clawbot.plugins.dreaming.reviewing import ShownProposal, decided_text, is_current, show
 from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.sanitize import clean_line
 from clawbot.text.secrets import find_secrets
@@ -84,22 +76,21 @@ CHANGED = N_("{file} was changed since: this is the diff now")
 def change_text(shown: ShownProposal, width: int) -> Content:
     """Return the reason, and the change as a diff, in lines of at most `width` cells."""
     lines = [Content.styled(row, QUIET) for row in _wrapped(clean_line(shown.proposal.reason), width)]
+    note, style = "" if shown.diffs else _(DONE_ALREADY), QUIET
     if shown.problem:
-        problem = _("It can't be written: {problem}.").format(problem=clean_line(shown.problem))
-        lines += [Content(), *(Content.styled(row, "$text-warning") for row in _wrapped(problem, width))]
-    elif not shown.diffs:
-        lines += [Content(), *(Content.styled(row, QUIET) for row in _wrapped(_(DONE_ALREADY), width))]
-    for diff in shown.diffs:
-        title = [Content.styled(clean_line(diff.path), "$text-accent")] if len(shown.diffs) > 1 else []
-        lines += [Content(), *title, *(line for row in diff.rows for line in _diff_lines(row, width))]
+        note, style = _("It can't be written: {problem}.").format(problem=clean_line(shown.problem)), "$text-warning"
+    if note:
+        lines += [Content(), *(Content.styled(row, style) for row in _wrapped(note, width))]
+    for path, rows in shown.diffs.items():
+        title = [Content.styled(clean_line(path), "$text-accent")] if len(shown.diffs) > 1 else []
+        lines += [Content(), *title, *(line for row in rows for line in _diff_lines(row, width))]
     return Content("\n").join(lines)
 
 
-def _diff_lines(row: DiffRow, width: int) -> list[Content]:
-    style = STYLES.get(row.mark, QUIET)
-    rows = _wrapped(clean_line(row.text), width - 2) or [""]
-    marks = [row.mark, *(" " for _row in rows[1:])]
-    return [Content.styled(padded(f"{mark} {text}", width), style) for mark, text in zip(marks, rows, strict=True)]
+def _diff_lines(row: str, width: int) -> list[Content]:
+    style, mark = STYLES.get(row[0], QUIET), row[0]
+    lines = _wrapped(clean_line(row[1:]), width - 2) or [""]
+    return [Content.styled(padded(f"{' ' if at else mark} {text}", width), style) for at, text in enumerate(lines)]
 
 
 def _wrapped(text: str, width: int) -> list[str]:
@@ -109,7 +100,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 def source_rows(sources: Sequence[SourceLine], width: int) -> list[Content]:
     """Return a row of at most `width` cells for each of `sources`."""
     room = min(MAX_PATH, width // 2)
-    positions = [location_text(clean_line(each.path), each.line, room) for each in sources]
+    positions = [location_text(clean_line(each.path), each.number, room) for each in sources]
     column = max(map(width_of, positions), default=0)
     rows = []
     for position, source in zip(positions, sources, strict=True):
@@ -120,25 +111,12 @@ def source_rows(sources: Sequence[SourceLine], width: int) -> list[Content]:
 
 
 class LineEditor(Area):
-    """The text of a proposal, in one line that is folded. Enter accepts it, Esc goes back."""
+    """The text of a proposal, in one line that is folded."""
 
     BINDINGS: ClassVar = [
-        Binding("enter", "done", "Write", show=False, priority=True),
-        Binding("escape", "back", "Back", show=False),
+        Binding("enter", "screen.end_edit(True)", "Write", show=False, priority=True),
+        Binding("escape", "screen.end_edit(False)", "Back", show=False),
     ]
-
-    @dataclass
-    class Done(Message):
-        """The edited text, or None to go back."""
-
-        text: str | None
-
-    def action_done(self) -> None:
-        if text := " ".join(self.text.split("\n")).rstrip():
-            self.post_message(self.Done(text))
-
-    def action_back(self) -> None:
-        self.post_message(self.Done(None))
 
 
 class ReviewScreen(OverScreen[str]):
@@ -146,12 +124,7 @@ class ReviewScreen(OverScreen[str]):
 
     CSS_PATH: ClassVar = "review.tcss"
     BINDINGS: ClassVar = [
-        Binding("y", "accept", "Accept"),
-        Binding("n", "decide('declined')", "Decline"),
-        Binding("e", "edit", "Edit"),
-        Binding("l", "decide('later')", "Later"),
-        Binding("x", "decide('never')", "Never again"),
-        Binding("a", "accept_all", "Accept all"),
+        *(Binding(key.name, key.action.removeprefix("screen."), key.label) for key in KEYS if len(key.name) == 1),
         Binding("left", "go(-1)", "Previous", show=False),
         Binding("right", "go(1)", "Next", show=False),
         Binding("pageup", "scroll('page_up')", "Page up", show=False),
@@ -171,7 +144,7 @@ class ReviewScreen(OverScreen[str]):
         self.waiting: list[Proposal] = []
         self.at = 0
         self.shown: ShownProposal | None = None
-        self.decided = Decided()
+        self.decided = Counter[str]()
         self.opened = clock.monotonic()
         self.is_loading = True
 
@@ -214,7 +187,7 @@ class ReviewScreen(OverScreen[str]):
             return
         self.is_loading = False
         if not self.waiting:
-            self.dismiss(self.decided.text() or _("No proposal waits for a decision."))
+            self.dismiss(self._decided() or _("No proposal waits for a decision."))
             return
         self.shown = shown
         self.query_one(KeyLine).status = message
@@ -228,7 +201,7 @@ class ReviewScreen(OverScreen[str]):
         what = _(KINDS[proposal.kind]).format(file=clean_line(proposal.file), target=clean_line(proposal.target))
         number = _("{n:,} of {count:,}").format(n=self.at + 1, count=count)
         self.query_one("#frame").border_title = f"{_('Review')} · {number}"
-        head = f"{what}" if self.is_framed else f"{number} · {what}"
+        head = what if self.is_framed else f"{number} · {what}"
         self.query_one("#head", Static).update(Content.styled(ellipsis(head, self.inner_width), "$text-accent"))
         self.query_one("#change", Static).update(change_text(shown, self.inner_width))
         sources = self.query_one("#sources", OptionList)
@@ -252,7 +225,7 @@ class ReviewScreen(OverScreen[str]):
         at = self.query_one("#sources", OptionList).highlighted
         if self.shown is not None and at is not None:
             source = self.shown.sources[at]
-            await self.app.push_screen_wait(EditorScreen(self.runtime, source.path, source.line))
+            await self.app.push_screen_wait(EditorScreen(self.runtime, source.path, source.number))
             if not self.has_left:
                 await self._show_current()
 
@@ -285,8 +258,7 @@ class ReviewScreen(OverScreen[str]):
         """Count what was written, and show what is left."""
         ended = {each.id for each in done if each.status != "failed"}
         self.waiting = [each for each in self.waiting if each.id not in ended]
-        self.decided.written += sum(each.status == "written" for each in done)
-        self.decided.gone += sum(each.status == "refused" for each in done)
+        self.decided.update(each.status for each in done)
         problem = next((each.reason for each in done if each.status in ("refused", "failed")), "")
         if problem:
             self.notify(_("Not written: {problem}.").format(problem=clean_line(problem)), severity="warning")
@@ -306,7 +278,7 @@ class ReviewScreen(OverScreen[str]):
             await self._show_current()
             return
         self.waiting = [each for each in self.waiting if each.id != ident]
-        self.decided.declined += decision != "later"
+        self.decided["declined"] += decision != "later"
         await self._show_current(_(DONE[decision]))
 
     @work(group="review", exclusive=True)
@@ -327,7 +299,7 @@ class ReviewScreen(OverScreen[str]):
 
     async def action_edit(self) -> None:
         """Let the text be edited before it is written."""
-        if self.shown is None or self.shown.proposal.kind not in EDITABLE:
+        if self.shown is None or self.shown.proposal.kind in ("move", "drop"):
             self.notify(_("This proposal has no text to edit."))
             return
         editor = LineEditor(self.shown.proposal.text, compact=True, soft_wrap=True, highlight_cursor_line=False)
@@ -337,21 +309,19 @@ class ReviewScreen(OverScreen[str]):
         editor.scroll_visible(animate=False)
         self._show_keys(EDITING)
 
-    @on(LineEditor.Done)
-    async def _edited(self, event: LineEditor.Done) -> None:
-        if event.text and find_secrets(event.text):
+    async def action_end_edit(self, write: bool) -> None:
+        """Close the editor, and write the proposal with the edited text if that is meant."""
+        text = " ".join(self.query_one(LineEditor).text.split("\n")).rstrip()
+        if write and not text:
+            return
+        if write and find_secrets(text):
             self.notify(_("Secrets are not written into the memory."), severity="warning")
             return
         await self.query(LineEditor).remove()
         self.query_one("#sources").focus()
         self._show_keys(KEYS)
-        if event.text:
-            self.action_accept(event.text)
-
-    def action_end_edit(self, write: bool) -> None:
-        """Do what the keys of the editor do, by a click on them."""
-        editor = self.query_one(LineEditor)
-        editor.action_done() if write else editor.action_back()
+        if write:
+            self.action_accept(text)
 
     def _show_keys(self, keys: Sequence[KeyHint]) -> None:
         line = self.query_one(KeyLine)
@@ -359,4 +329,7 @@ class ReviewScreen(OverScreen[str]):
         line.refresh()
 
     def action_back(self) -> None:
-        self.dismiss(self.decided.text() or None)
+        self.dismiss(self._decided() or None)
+
+    def _decided(self) -> str:
+        return decided_text(self.decided["written"], self.decided["declined"], self.decided["refused"])

@@ -63,7 +63,7 @@ def test_a_truncated_line_is_skipped_and_later_ones_are_read(store: ProposalStor
 def test_a_line_is_added_as_the_file_writes_lines_and_only_once(tmp_path: Path, text: str) -> None:
     file = tmp_path / "MEMORY.md"
     file.write_bytes(text.encode())
-    assert [each.status for each in apply(tmp_path, None, [ADD, ADD])] == ["written", "already"]
+    assert [apply(tmp_path, None, each).status for each in (ADD, ADD)] == ["written", "already"]
     line_break = "\r\n" if "\r\n" in text else "\n"
     before = text if not text or text.endswith(line_break) else text + line_break
     assert file.read_bytes().decode() == f"{before}{ADD.text}{line_break}"
@@ -71,13 +71,13 @@ def test_a_line_is_added_as_the_file_writes_lines_and_only_once(tmp_path: Path, 
 
 def test_a_line_goes_into_its_section(tmp_path: Path) -> None:
     (tmp_path / "MEMORY.md").write_text("# M\n\n## Preferences\n\n## Facts\n\n- x\n", "utf-8")
-    apply(tmp_path, None, [structs.replace(ADD, text="- I prefer tea")])
+    apply(tmp_path, None, structs.replace(ADD, text="- I prefer tea"))
     assert (tmp_path / "MEMORY.md").read_text("utf-8") == "# M\n\n## Preferences\n\n- I prefer tea\n\n## Facts\n\n- x\n"
 
 
 def test_an_old_line_stays_with_the_day_of_its_end(tmp_path: Path) -> None:
     (tmp_path / "MEMORY.md").write_text(f"{OLD}\n- x\n", "utf-8")
-    assert [each.status for each in apply(tmp_path, None, [MOVED, MOVED])] == ["written", "already"]
+    assert [apply(tmp_path, None, each).status for each in (MOVED, MOVED)] == ["written", "already"]
     ended = "- I live in Porto (since 2026-01-02, until 2026-03-09)"
     assert (tmp_path / "MEMORY.md").read_text("utf-8") == f"{MOVED.text}\n{ended}\n- x\n"
 
@@ -86,7 +86,7 @@ def test_what_changed_since_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "MEMORY.md"
     file.write_text("- I live in Braga\n", "utf-8")
     drop = structs.replace(ADD, kind="drop", text="", old=("- I live in Braga",))
-    assert [each.status for each in apply(tmp_path, None, [MOVED, drop])] == ["refused", "refused"]
+    assert [apply(tmp_path, None, each).status for each in (MOVED, drop)] == ["refused", "refused"]
     assert file.read_text("utf-8") == "- I live in Braga\n"
 
 
@@ -95,6 +95,6 @@ def test_a_link_is_not_written_through(tmp_path: Path) -> None:
     elsewhere.write_text("- x\n", "utf-8")
     (tmp_path / "w").mkdir()
     (tmp_path / "w/MEMORY.md").symlink_to(elsewhere)
-    [applied] = apply(tmp_path / "w", None, [ADD])
+    applied = apply(tmp_path / "w", None, ADD)
     assert applied.status == "failed"
     assert elsewhere.read_text("utf-8") == "- x\n"
