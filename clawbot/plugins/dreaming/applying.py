@@ -1,9 +1,13 @@
-"""Writes accepted proposals into the memory files: each one a change of the history, which a second call finds done."""
+"""Shows what a proposal makes of the memory files, and writes it: a change of the history, which a second call finds
+done."""
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import errno
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -15,12 +19,15 @@ from clawbot.authors import Author, Recorder, recording
 from clawbot.guarded import ChangedFileError, GuardedFolder
 from clawbot.memory.dates.validity import marked
 from clawbot.plugins.dreaming.lines import BULLET, HEADING, bare, is_covered, sections
-from clawbot.plugins.dreaming.proposals import Proposal, RefusedError
+from clawbot.plugins.dreaming.proposals import Proposal, RefusedError, SourceLine
 from clawbot.text.encoding import decoded, encoded_like
+from clawbot.text.interface import _
+from clawbot.text.numbers import whole_number
 from clawbot.text.secrets import find_secrets
 
 MAX_BYTES = 2 * 1024**2
 MAIN = "MEMORY.md"
+_CONTEXT = 1  # unchanged lines that are shown above and below a change
 
 
 class Applied(Struct, frozen=True):
@@ -143,3 +150,68 @@ def _dropped(lines: Sequence[str], old: Sequence[str]) -> list[str]:
             if not any(is_covered(line, other) for other in found):
                 raise RefusedError("no other line states the same")
     return found
+
+
+class ShownProposal(Struct, frozen=True):
+    """A proposal with its `diffs`, or the `problem` why it can't be written, a sentence without its full stop.
+
+    `diffs` are the rows of each file: `+` or `-` and a line, a space and one that remains, `⋯` between two changes.
+    `sources` are the lines that the proposal is from; the text is "" if one is there no more. `contents` are the files
+    that it changes, as they were read; None for a missing one.
+    """
+
+    proposal: Proposal
+    diffs: Mapping[str, Sequence[str]]
+    sources: tuple[SourceLine, ...]
+    contents: Mapping[str, bytes | None]
+    problem: str = ""
+
+
+def show(workspace: Path, proposal: Proposal) -> ShownProposal:
+    """Return `proposal` as it would be written into the files of `workspace` now. Blocks; raises nothing."""
+    folder = GuardedFolder(workspace)
+    sources = tuple(_sources(folder, proposal.sources))
+    contents, diffs, problem = dict[str, bytes | None](), dict[str, list[str]](), ""
+    try:
+        contents = _read(folder, proposal)
+        for path, data in contents.items():
+            before = lines_of(data)
+            diffs[path] = list(diff_rows(before, edited(before, proposal, path)))
+    except RefusedError as error:
+        problem = str(error)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else _("it is not in UTF-8")
+        problem = f"{proposal.file}: {reason or error}"
+    shown = {} if problem else {path: rows for path, rows in diffs.items() if rows}
+    return ShownProposal(proposal, shown, sources, contents, problem)
+
+
+def is_current(workspace: Path, shown: ShownProposal) -> bool:
+    """Return whether the files are as they were when `shown` was made. Blocks."""
+    try:
+        return _read(GuardedFolder(workspace), shown.proposal) == shown.contents
+    except OSError:
+        return False
+
+
+def diff_rows(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
+    """Yield the changes from `before` to `after`, with the lines around them that are not blank."""
+    changed = difflib.unified_diff(before, after, lineterm="", n=_CONTEXT)
+    for line in itertools.islice(changed, 3, None):
+        if line.startswith("@@"):
+            yield "⋯"
+        elif line[1:].strip() or line[0] != " ":
+            yield line
+
+
+def _read(folder: GuardedFolder, proposal: Proposal) -> dict[str, bytes | None]:
+    return {path: read_file(folder, path) for path in proposal.paths}
+
+
+def _sources(folder: GuardedFolder, positions: Iterable[str]) -> Iterator[SourceLine]:
+    for position in positions:
+        path, _colon, number = position.rpartition(":")
+        line, lines = whole_number(number) or 1, list[str]()
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            lines = lines_of(read_file(folder, path))
+        yield SourceLine(path, line, lines[line - 1].strip() if line <= len(lines) else "", None)

@@ -19,7 +19,7 @@ from clawbot.memory.documents.indexed_text import indexed_text, is_session_note,
 from clawbot.memory.documents.memory_files import MEMORY_FOLDER, Document, MemoryDocuments, UnreadableDocumentError
 from clawbot.plugins.dreaming.applying import MAIN, MAX_BYTES, edited, lines_of, read_file
 from clawbot.plugins.dreaming.lines import BULLET, HEADING, is_order
-from clawbot.plugins.dreaming.proposals import Proposal
+from clawbot.plugins.dreaming.proposals import Proposal, SourceLine
 from clawbot.text.patterns import lazy_re
 from clawbot.text.secrets import find_secrets, secret_values
 
@@ -31,20 +31,6 @@ _SPEAKER = lazy_re(r"(?:\d{4}-\d{2}-\d{2} )?(?:\d{2}:\d{2} )?user:\s*")
 _POINTER = lazy_re(r": memory/[^/\s]+\.md\Z")  # of a line that leads to a topic file
 _FENCE = lazy_re(r"\s*(?:`{3,}|~{3,})")
 _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs"})
-
-
-class SourceLine(Struct, frozen=True):
-    """The line `number` (from 1) of the file `path`, of the `day`; None if it is of none."""
-
-    path: str
-    number: int
-    text: str
-    day: date | None
-
-    @property
-    def source(self) -> str:
-        """Its position, as proposals name it."""
-        return f"{self.path}:{self.number}"
 
 
 class Book(Struct, frozen=True):

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
@@ -18,18 +19,36 @@ from clawbot.config.paths import Paths
 from clawbot.config.schema import DreamSettings, Settings
 from clawbot.deadline import Cancellation
 from clawbot.llm.protocol import ChatModel
+from clawbot.llm.tokens import weigh_tokens
+from clawbot.memory.dates.validity import validity_of
 from clawbot.memory.documents.memory_files import MemoryDocuments
 from clawbot.messages import OFFLINE
-from clawbot.plugins.dreaming.applying import Applied, apply
+from clawbot.plugins.dreaming.applying import MAIN, Applied, apply
 from clawbot.plugins.dreaming.book import RECENT, Book, read_book
+from clawbot.plugins.dreaming.lines import bare
 from clawbot.plugins.dreaming.model import ask_model
 from clawbot.plugins.dreaming.offline import often_found, propose
-from clawbot.plugins.dreaming.proposals import LastDream, Proposal, ProposalStore, Refused, RefusedError, proposal_store
-from clawbot.plugins.dreaming.room import make_room
-from clawbot.plugins.dreaming.rules import check
+from clawbot.plugins.dreaming.proposals import (
+    LastDream,
+    Proposal,
+    ProposalStore,
+    Refused,
+    RefusedError,
+    SourceLine,
+    identified,
+    proposal_store,
+)
+from clawbot.plugins.dreaming.rules import EARLIER, MAX_OLD, OTHERS, check, pointer, topic_path
+from clawbot.text.interface import _
 from clawbot.text.sanitize import clean_line
+from clawbot.text.topics import topics
 
 log = logging.getLogger(__name__)
+
+_SLACK = 0.15
+"""The part of the size of MEMORY.md that moves leave free, so that not every dream moves something."""
+
+_FEWEST = 3  # lines that make a topic
 
 
 class DreamContext(Struct, frozen=True):
@@ -119,7 +138,7 @@ def _end(
 ) -> DreamOutcome:
     """Check, bring MEMORY.md below its size, and record, at the `moment` of the dream; None: record nothing."""
     book, kept = _checked(proposals, book, refused)
-    kept += _checked(make_room(book, context.limits.max_tokens), book, refused)[1]
+    kept += _checked(_make_room(book, context.limits.max_tokens), book, refused)[1]
     log.info("a dream read %d lines: %d proposals, %d refused", len(book.notes), len(kept), len(refused))
     store = context.store
     new = store.record(kept, dry_run=moment is None)
@@ -142,3 +161,43 @@ def _checked(proposals: Iterable[Proposal], book: Book, refused: list[Refused]) 
             kept.append(each)
             book = book.changed(each)
     return book, kept
+
+
+def _make_room(book: Book, max_tokens: int) -> list[Proposal]:
+    """Return the moves that bring the MEMORY.md of `book` below `max_tokens`: of all that has ended, and of the oldest
+    lines as far as needed."""
+    excess = weigh_tokens("\n".join(book.files.get(MAIN, ()))) - max_tokens
+    if excess <= 0:
+        return []
+    excess += int(max_tokens * _SLACK)
+    entries = [entry for entry in book.entries if entry.path == MAIN and entry.number]
+    subjects = {entry.text: topics([bare(entry.text)], 4) for entry in entries}
+    counts = Counter(word for found in subjects.values() for word in found)
+    targets: dict[str, list[str]] = {}
+    for entry in sorted(entries, key=_rank):
+        has_ended = validity_of(entry.text).until is not None
+        if excess <= 0 and not has_ended:
+            break
+        excess -= weigh_tokens(f"{entry.text}\n")
+        targets.setdefault(EARLIER if has_ended else _target(subjects[entry.text], counts), []).append(entry.text)
+    reason = _("MEMORY.md has grown beyond its size.")
+    return [
+        identified(
+            Proposal("", "move", MAIN, pointer(target), (), reason, tuple(old[at : at + MAX_OLD]), target=target)
+        )
+        for target, old in targets.items()
+        for at in range(0, len(old), MAX_OLD)
+    ]
+
+
+def _rank(entry: SourceLine) -> tuple[bool, date]:
+    """What has ended comes first, by its end, then the others by their beginning; those of no day are the oldest."""
+    validity = validity_of(entry.text)
+    return validity.until is None, validity.until or validity.since or date.min
+
+
+def _target(words: Sequence[str], counts: Counter[str]) -> str:
+    """Return the topic file of the most frequent of `words`, if it has some more lines."""
+    best = max(words, key=lambda word: counts[word], default="")
+    path = f"memory/{best}.md"
+    return path if best and counts[best] >= _FEWEST and topic_path(path) else OTHERS

@@ -11,8 +11,8 @@ from functools import cache
 from clawbot.languages.stems import stem
 from clawbot.memory.dates import dates_in
 from clawbot.memory.dates.validity import validity_of
-from clawbot.plugins.dreaming.book import SourceLine
 from clawbot.plugins.dreaming.lines import bare, denies, table, usual, words
+from clawbot.plugins.dreaming.proposals import SourceLine
 from clawbot.text.language import CJK, STOP_WORDS
 from clawbot.text.numerals import numbers_in
 from clawbot.text.patterns import lazy_re

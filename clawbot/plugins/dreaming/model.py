@@ -17,9 +17,9 @@ from clawbot.llm.tokens import weigh_tokens
 from clawbot.memory.dates.validity import marked, validity_of
 from clawbot.messages import UserMessage
 from clawbot.plugins.dreaming.applying import MAIN
-from clawbot.plugins.dreaming.book import Book, SourceLine, newest
+from clawbot.plugins.dreaming.book import Book, newest
 from clawbot.plugins.dreaming.lines import BULLET
-from clawbot.plugins.dreaming.proposals import Kind, Proposal, Refused, RefusedError, identified
+from clawbot.plugins.dreaming.proposals import Kind, Proposal, Refused, RefusedError, SourceLine, identified
 from clawbot.plugins.dreaming.rules import day_in, pointer
 from clawbot.text.sanitize import clean_line
 from clawbot.text.thoughts import without_thoughts

@@ -18,10 +18,10 @@ from clawbot.languages.tables import pattern_in
 from clawbot.memory.dates import dates_in
 from clawbot.memory.dates.validity import marked, validity_of
 from clawbot.plugins.dreaming.applying import MAIN
-from clawbot.plugins.dreaming.book import Book, SourceLine
+from clawbot.plugins.dreaming.book import Book
 from clawbot.plugins.dreaming.changes import replaces, restated
 from clawbot.plugins.dreaming.lines import has, is_alike, is_covered
-from clawbot.plugins.dreaming.proposals import Proposal, identified
+from clawbot.plugins.dreaming.proposals import Proposal, SourceLine, identified
 from clawbot.text.interface import _
 from clawbot.text.patterns import lazy_re
 from clawbot.text.statements import is_statement, marks, sentences

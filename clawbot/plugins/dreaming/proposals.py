@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
+from datetime import date
 from pathlib import Path
 from typing import Literal
 
@@ -61,6 +63,20 @@ def identified(proposal: Proposal) -> Proposal:
     return structs.replace(proposal, id=digest_of(msgspec.json.encode(changed))[:_ID_CHARS])
 
 
+class SourceLine(Struct, frozen=True):
+    """The line `number` (from 1) of the file `path`, of the `day`; None if it is of none."""
+
+    path: str
+    number: int
+    text: str
+    day: date | None
+
+    @property
+    def source(self) -> str:
+        """Its position, as proposals name it."""
+        return f"{self.path}:{self.number}"
+
+
 class RefusedError(Exception):
     """A proposal that a rule refuses, or that can't be written any more; the text is the reason, a sentence without its
     full stop."""
@@ -108,8 +124,7 @@ class ProposalStore:
 
     def end_dream(self, last: LastDream) -> None:
         """Store `last`, after what it proposed was recorded."""
-        ensure_private_dir(self.folder)
-        write_atomic(self.folder / LAST_NAME, msgspec.json.encode(last), mode=PRIVATE_FILE)
+        write_atomic(ensure_private_dir(self.folder) / LAST_NAME, msgspec.json.encode(last), mode=PRIVATE_FILE)
 
     def pending(self) -> list[Proposal]:
         """Return the proposals that wait for a decision, oldest first; those for "later" behind the others."""
@@ -120,8 +135,7 @@ class ProposalStore:
     def decide(self, ident: str, decision: Decision | Literal["stale"], text: str = "") -> None:
         """Record a decision; `text` is what the user wrote instead. `stale`: what it changes is there no more. Raises
         KeyError for an unknown proposal."""
-        ensure_private_dir(self.folder)
-        with locked(self.folder):
+        with locked(ensure_private_dir(self.folder)):
             if ident not in self._states():
                 raise KeyError(ident)
             self._append(Step(self._now(), decision, id=ident, text=text))
@@ -129,21 +143,15 @@ class ProposalStore:
     def record(self, proposals: Iterable[Proposal], *, dry_run: bool = False) -> list[Proposal]:
         """Record `proposals`, and return those that are new: neither pending nor decided, nor much like one that was
         turned down. With `dry_run` only return them."""
-        if dry_run:
-            return self._new(proposals)
-        ensure_private_dir(self.folder)
-        with locked(self.folder):
-            found = self._new(proposals)
-            self._append(*(Step(self._now(), "proposed", proposal=each) for each in found))
-        return found
-
-    def _new(self, proposals: Iterable[Proposal]) -> list[Proposal]:
-        states = self._states()
         found: dict[str, Proposal] = {}
-        for each in proposals:
-            known = states.get(each.id)
-            if (known is None or known[1] == "stale") and not _was_declined(each, states.values()):
-                found.setdefault(each.id, each)
+        with contextlib.nullcontext() if dry_run else locked(ensure_private_dir(self.folder)):
+            states = self._states()
+            for each in proposals:
+                known = states.get(each.id)
+                if (known is None or known[1] == "stale") and not _was_declined(each, states.values()):
+                    found.setdefault(each.id, each)
+            if found and not dry_run:
+                self._append(*(Step(self._now(), "proposed", proposal=each) for each in found.values()))
         return list(found.values())
 
     def _states(self) -> dict[str, tuple[Proposal, State]]:
@@ -165,8 +173,7 @@ class ProposalStore:
         return found
 
     def _append(self, *steps: Step) -> None:
-        if steps:
-            append_lines(self.folder / FILE_NAME, msgspec.json.Encoder().encode_lines(steps), lasting=True)
+        append_lines(self.folder / FILE_NAME, msgspec.json.Encoder().encode_lines(steps), lasting=True)
 
     def _now(self) -> str:
         return iso_utc(self._clock.now())

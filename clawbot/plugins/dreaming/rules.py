@@ -12,11 +12,11 @@ from datetime import date
 
 from clawbot.memory.dates.validity import validity_of
 from clawbot.plugins.dreaming.applying import MAIN, edited
-from clawbot.plugins.dreaming.book import Book, SourceLine
+from clawbot.plugins.dreaming.book import Book
 from clawbot.plugins.dreaming.changes import replaces
 from clawbot.plugins.dreaming.grounding import Ground, names_in
 from clawbot.plugins.dreaming.lines import BULLET, HEADING, bare, is_alike, is_covered, is_order, words
-from clawbot.plugins.dreaming.proposals import Proposal, RefusedError
+from clawbot.plugins.dreaming.proposals import Proposal, RefusedError, SourceLine
 from clawbot.text.names import fold_name
 from clawbot.text.patterns import lazy_re
 from clawbot.text.sanitize import clean_line

@@ -19,11 +19,9 @@ from textual.widgets import OptionList, Static
 
 from clawbot.clock import Clock
 from clawbot.history import history_in
-from clawbot.plugins.dreaming.applying import Applied
-from clawbot.plugins.dreaming.book import SourceLine
+from clawbot.plugins.dreaming.applying import Applied, ShownProposal, is_current, show
 from clawbot.plugins.dreaming.dream import accept, context_of
-from clawbot.plugins.dreaming.proposals import Decision, Proposal
-from clawbot.plugins.dreaming.reviewing import ShownProposal, decided_text, is_current, show
+from clawbot.plugins.dreaming.proposals import Decision, Proposal, SourceLine
 from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.sanitize import clean_line
 from clawbot.text.secrets import find_secrets
@@ -108,6 +106,17 @@ def source_rows(sources: Sequence[SourceLine], width: int) -> list[Content]:
         space = " " * (column - width_of(position) + GAP)
         rows.append(Content.assemble(position, space, (ellipsis(text, width - column - GAP), QUIET)))
     return rows
+
+
+def decided_text(written: int, declined: int, gone: int) -> str:
+    """Return one line for the conversation on how many proposals were decided in which way, "" if none was."""
+    parts = (
+        (written, ngettext("{n} proposal written", "{n} proposals written", written)),
+        (declined, ngettext("{n} declined", "{n} declined", declined)),
+        (gone, ngettext("{n} no longer possible", "{n} no longer possible", gone)),
+    )
+    undo = _(" · /undo takes the last one back") if written else ""
+    return f"{_(', ').join(text.format(n=count) for count, text in parts if count)}{undo}"
 
 
 class LineEditor(Area):

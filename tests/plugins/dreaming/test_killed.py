@@ -13,9 +13,10 @@ import pytest
 from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings
 from clawbot.history import history_of
-from clawbot.plugins.dreaming.book import Book, SourceLine
+from clawbot.plugins.dreaming.book import Book
 from clawbot.plugins.dreaming.dream import accept, context_of, dream
 from clawbot.plugins.dreaming.offline import propose
+from clawbot.plugins.dreaming.proposals import SourceLine
 from clawbot.plugins.dreaming.rules import check
 from tests.clocks import StillClock
 from tests.faults import kill_at_each

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from clawbot.plugins.dreaming.book import Book, SourceLine
+from clawbot.plugins.dreaming.book import Book
 from clawbot.plugins.dreaming.changes import replaces
 from clawbot.plugins.dreaming.offline import is_lasting, often_found, propose
+from clawbot.plugins.dreaming.proposals import SourceLine
 
 TABLE: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 DAY = date(2026, 3, 9)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from clawbot.plugins.dreaming.applying import diff_rows, is_current, show
 from clawbot.plugins.dreaming.proposals import Proposal
-from clawbot.plugins.dreaming.reviewing import decided_text, diff_rows, is_current, show
+from clawbot.plugins.dreaming.screen import decided_text
 from tests.plugins.dreaming.stage import ADD, DATABASE, DROP, PORT, SUPERSEDE, Desk, proposal
 
 POINTER = "- hosts: memory/hosts.md"
