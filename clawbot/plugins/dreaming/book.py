@@ -36,8 +36,8 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs"})
 class Book(Struct, frozen=True):
     """`files` are the lines of MEMORY.md and the topic files, `notes` those of the notes that are read, oldest first,
     `before` those of older notes. `shown` are the lines that can be sources, by position: notes and entries of
-    `files`. `closed` are the files that can't be read, and why. `secrets` are those that occurred in notes. `added` are
-    lines of proposals that wait, of the number 0."""
+    `files`. `closed` are the files that can't be read, and why. `secrets` are those of notes, in small letters.
+    `added` are lines of proposals that wait, of the number 0."""
 
     files: dict[str, tuple[str, ...]]
     notes: tuple[SourceLine, ...]
@@ -48,11 +48,6 @@ class Book(Struct, frozen=True):
     added: tuple[SourceLine, ...] = ()
 
     @property
-    def topics(self) -> Collection[str]:
-        """The topic files."""
-        return self.files.keys() - {MAIN}
-
-    @property
     def entries(self) -> list[SourceLine]:
         """The entries of MEMORY.md and the topic files that can be sources and are still there, and what is added."""
         lines = (*self.shown.values(), *self.added)
@@ -61,11 +56,6 @@ class Book(Struct, frozen=True):
     def lines(self, sources: Iterable[str]) -> list[SourceLine]:
         """Return the lines at `sources`, which were shown."""
         return [self.shown[source] for source in sources]
-
-    def has_secret(self, text: str) -> bool:
-        """Return whether `text` has one of the secrets of the notes in it."""
-        lowered = text.lower()
-        return any(value.lower() in lowered for value in self.secrets)
 
     def changed(self, proposal: Proposal) -> Book:
         """Return the book after `proposal`, which holds to the rules. The positions of sources remain."""
@@ -99,7 +89,7 @@ def read_book(
         except (OSError, UnicodeDecodeError) as error:
             closed[state.path] = (error.strerror if isinstance(error, OSError) else "") or "it is not in UTF-8"
     _close_links(folder, files, closed)
-    secrets = secret_values(document.text for document in (*read, *before))
+    secrets = frozenset(map(str.lower, secret_values(document.text for document in (*read, *before))))
     notes, earlier = _lines_of(read, secrets), _lines_of(before, secrets)
     shown = {line.source: line for line in (*notes, *earlier, *_entries(files))}
     return Book(files, notes, shown, earlier, closed, secrets)
@@ -136,13 +126,12 @@ def _close_links(folder: GuardedFolder, files: Collection[str], closed: dict[str
 
 def _lines_of(documents: Iterable[Document], secrets: Collection[str]) -> tuple[SourceLine, ...]:
     """Return the lines of notes, oldest first, that have no secret, no order, and nothing invisible."""
-    values = [value.lower() for value in secrets]
     ordered = sorted(documents, key=lambda each: (each.date or date.min, each.state.path))
     return tuple(
         line
         for document in ordered
         for line in _stated(document)
-        if _is_plain(line.text) and not is_order(line.text) and not any(value in line.text.lower() for value in values)
+        if _is_plain(line.text) and not is_order(line.text) and not any(value in line.text.lower() for value in secrets)
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from functools import cache
@@ -14,6 +13,7 @@ from clawbot.memory.dates.validity import validity_of
 from clawbot.plugins.dreaming.lines import bare, denies, table, usual, words
 from clawbot.plugins.dreaming.proposals import SourceLine
 from clawbot.text.language import CJK, STOP_WORDS
+from clawbot.text.names import composed
 from clawbot.text.numerals import numbers_in
 from clawbot.text.patterns import lazy_re
 
@@ -30,14 +30,14 @@ _CJK = lazy_re(f"[{CJK}]")
 _PLAIN = frozenset(" !\"%&'()*,-+./:;=?@_~’‘“”–—…·、。，：；！？（）《》「」『』【】")
 _LONG_SPAN = 400  # days
 _OPENERS = frozenset({"the", "user", "they", "their", "he", "she", "his", "her", "it", "its", "this", "a", "an"})
-_FEW = 3  # characters of a word that is a contraction or an ending
+_ASCII = frozenset(map(chr, range(ord("0"), ord("z") + 1)))
 
 
 class Ground:
     """The words of `lines`, the sources of a text. `days` are those that they are of or name."""
 
     def __init__(self, lines: Sequence[SourceLine]) -> None:
-        texts = [_plain(bare(line.text)) for line in lines]
+        texts = [composed(bare(line.text)) for line in lines]
         self._denies = [denies(text) for text in texts]
         self._text = "\n".join(texts)
         self._characters = frozenset(self._text)
@@ -57,7 +57,7 @@ class Ground:
 
     def problem(self, text: str, share: float = LEAST_SHARE) -> str:
         """Return what in `text` no source has, "" for nothing. `share` of its words at least must be of a source."""
-        plain = _plain(text)
+        plain = composed(text)
         if odd := sorted(set(_CJK.sub("", plain)) - self._characters - _PLAIN - _ASCII):
             return f"the character {odd[0]!r} is in no source"
         if self._denies and share and denies(plain) not in self._denies:
@@ -100,18 +100,19 @@ class Ground:
 
     def _has_cjk(self, run: str) -> bool:
         """Return whether each pair of characters is in a source, or a usual word begins or ends between them."""
-        inside, borders = _usual(run)
+        usual_words = [
+            range(at, at + size) for at in range(len(run)) for size in (1, 2) if run[at : at + size] in usual()
+        ]
+        inside = {at for word in usual_words for at in word}
+        borders = {at for word in usual_words for at in (word.start, word.stop)}
         for at, character in enumerate(run):
-            in_source = character in self._characters
-            if not in_source and (character in table()["usual"]["numerals"] or at not in inside):
+            is_little = at in inside and character not in table()["usual"]["numerals"]
+            if character not in self._characters and not is_little:
                 return False
             pair = run[at : at + 2]
             if len(pair) == 2 and pair not in self._text and at + 1 not in borders:
                 return False
         return True
-
-
-_ASCII = frozenset(map(chr, range(ord("0"), ord("z") + 1)))
 
 
 def tokens_in(text: str) -> Iterator[tuple[str, str]]:
@@ -123,33 +124,14 @@ def tokens_in(text: str) -> Iterator[tuple[str, str]]:
 def names_in(text: str, *, every: bool = False) -> frozenset[str]:
     """Return what identifies in `text`, in small letters: numbers, addresses, and capitalised words that are not its
     first; with `every` also all other words."""
-    plain = _plain(text)
-    found = list(tokens_in(plain))
-    names = (
+    return frozenset(
         token.lower()
-        for at, (kind, token) in enumerate(found)
+        for at, (kind, token) in enumerate(tokens_in(composed(text)))
         if every or kind in ("number", "address") or (kind == "word" and at and token[0].isupper())
     )
-    return frozenset(names)
-
-
-def _plain(text: str) -> str:
-    return unicodedata.normalize("NFC", text)
 
 
 @cache
 def _number_words() -> frozenset[str]:
     spelled = (each for number in range(2, 100) for _, others in numbers_in(str(number)) for each in others)
     return frozenset(word for each in spelled for word in each.split()) | {"dozen", "hundred", "thousand", "million"}
-
-
-def _usual(run: str) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the positions of the characters of `run` that belong to usual words, and those between such words and
-    what is around them."""
-    inside, borders = set[int](), set[int]()
-    for at in range(len(run)):
-        for size in (2, 1):
-            if at + size <= len(run) and run[at : at + size] in usual():
-                inside.update(range(at, at + size))
-                borders |= {at, at + size}
-    return frozenset(inside), frozenset(borders)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date, timedelta
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 
 from msgspec import structs
@@ -95,7 +96,7 @@ def _changes(book: Book, entries: Sequence[SourceLine], often: Collection[str]) 
 def is_lasting(text: str, day: date) -> bool:
     """Return whether `text`, of a note of `day`, holds for more than that day."""
     is_change, found = has("lasting", "change", text), marks(text)
-    if not is_statement(text) or (not is_change and (has("lasting", "trivia", text) or has("lasting", "event", text))):
+    if not (is_statement(text) if is_change else _may_repeat(text)):
         return False
     if not is_change and _is_near(text, day) and found.isdisjoint({"preference", "personal"}):
         return False
@@ -161,20 +162,14 @@ def _adding(fact: SourceLine, is_asked: bool, all_facts: Sequence[SourceLine]) -
         reason = _("Repeated on {n} days.").format(n=len(days))
     sources = tuple(dict.fromkeys((*sorted(days.values())[-2:], fact.source)))
     first = min((day for day, source in days.items() if source in sources), default=_day(fact))
-    return Proposal("", "add", MAIN, _entry(fact.text, first), sources, reason)
+    return Proposal("", "add", MAIN, marked(f"- {fact.text}", first), sources, reason)
 
 
 def _superseding(fact: SourceLine, old: Sequence[SourceLine]) -> Proposal:
     file, day = old[0].path, _day(fact)
     lines = tuple(dict.fromkeys(each.text for each in old if each.path == file))
-    text = _entry(restated(old[0].text, fact.text), day)
-    return Proposal(
-        "", "supersede", file, text, (fact.source,), _("A later note states another value."), lines, str(day)
-    )
-
-
-def _entry(text: str, since: date) -> str:
-    return marked(f"- {text}", since=since)
+    text, reason = marked(f"- {restated(old[0].text, fact.text)}", day), _("A later note states another value.")
+    return Proposal("", "supersede", file, text, (fact.source,), reason, lines, str(day))
 
 
 def _repeated_entries(entries: Sequence[SourceLine]) -> Iterator[Proposal]:
@@ -193,12 +188,8 @@ def _earlier_entries(entries: Sequence[SourceLine]) -> Iterator[Proposal]:
     """Yield a supersession for each entry that a later one of its file replaces already."""
     dated = [(since, entry) for entry in entries if (since := validity_of(entry.text).since) is not None]
     for since, entry in dated:
-        later = [
-            (day, each)
-            for day, each in dated
-            if day > since and each.path == entry.path and replaces(entry.text, each.text)
-        ]
-        if later:
-            day, new = min(later, key=lambda pair: pair[0])
+        after = [pair for pair in dated if pair[0] > since and pair[1].path == entry.path]
+        later = [(day, each) for day, each in after if replaces(entry.text, each.text)]
+        for day, new in sorted(later, key=itemgetter(0))[:1]:
             reason = _("A later line states another value.")
             yield Proposal("", "supersede", entry.path, new.text, (new.source,), reason, (entry.text,), str(day))

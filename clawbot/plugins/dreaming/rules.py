@@ -6,7 +6,6 @@ secret is no source, and a proposal is built of the words of its sources or it i
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator
 from datetime import date
 
@@ -15,9 +14,9 @@ from clawbot.plugins.dreaming.applying import MAIN, edited
 from clawbot.plugins.dreaming.book import Book
 from clawbot.plugins.dreaming.changes import replaces
 from clawbot.plugins.dreaming.grounding import Ground, names_in
-from clawbot.plugins.dreaming.lines import BULLET, HEADING, bare, is_alike, is_covered, is_order, words
+from clawbot.plugins.dreaming.lines import BULLET, HEADING, bare, is_alike, is_order, words
 from clawbot.plugins.dreaming.proposals import Proposal, RefusedError, SourceLine
-from clawbot.text.names import fold_name
+from clawbot.text.names import composed, fold_name
 from clawbot.text.patterns import lazy_re
 from clawbot.text.sanitize import clean_line
 from clawbot.text.secrets import find_secrets, holds_secret
@@ -43,7 +42,7 @@ def check(proposal: Proposal, book: Book) -> None:
 def topic_path(path: str) -> bool:
     """Return whether `path` may be that of a topic file: no day, no file with another meaning, no other folder."""
     found = _TOPIC.fullmatch(path)
-    if found is None or unicodedata.normalize("NFC", path) != path:
+    if found is None or composed(path) != path:
         return False
     name = fold_name(found["name"])
     return name not in _RESERVED and not any(map(str.isdigit, name))
@@ -51,7 +50,7 @@ def topic_path(path: str) -> bool:
 
 def _check_file(proposal: Proposal, book: Book) -> None:
     for path in filter(None, (proposal.file, proposal.target)):
-        if path != MAIN and path not in book.topics and not topic_path(path):
+        if path != MAIN and path not in book.files and not topic_path(path):
             raise RefusedError(f"{clean_line(path, 80)} is neither MEMORY.md nor a topic file")
         if path in book.closed:
             raise RefusedError(f"{path} can't be read: {book.closed[path]}")
@@ -92,7 +91,7 @@ def _check_line(proposal: Proposal, book: Book) -> None:
     if text and (clean_line(text) != text or _MARKUP.search(bare(text)) or not words(bare(text))):
         raise RefusedError("its text is not one plain line")
     for part in (text, reason, proposal.target, *_joined(text)):
-        if holds_secret(part) or book.has_secret(part):
+        if holds_secret(part) or any(value in part.lower() for value in book.secrets):
             raise RefusedError("it holds a secret")
     if is_order(bare(text)) or is_order(reason):
         raise RefusedError("it gives an order")
@@ -120,7 +119,7 @@ def _check_topic_name(proposal: Proposal, book: Book) -> None:
     """Raise RefusedError if a new topic file has a name of other words than those of its lines."""
     path = proposal.target or proposal.file
     found = _TOPIC.fullmatch(path)
-    if path in (MAIN, EARLIER, OTHERS) or path in book.topics or found is None:
+    if path in (MAIN, EARLIER, OTHERS) or path in book.files or found is None:
         return
     name = found["name"].replace("-", " ").replace("_", " ")
     if problem := Ground(_ground(proposal, book)).problem(name, share=0.0):
@@ -134,13 +133,10 @@ def _ground(proposal: Proposal, book: Book) -> list[SourceLine]:
 
 def _check_change(proposal: Proposal, book: Book) -> None:
     """Raise RefusedError for a change that loses something, says nothing new, or can't be made."""
-    match proposal.kind:
-        case "merge":
-            _check_merge(proposal)
-        case "supersede":
-            _check_supersede(proposal, book)
-        case "drop":
-            _check_drop(proposal, book)
+    if proposal.kind == "merge":
+        _check_merge(proposal)
+    if proposal.kind == "supersede":
+        _check_supersede(proposal, book)
     others = [line for path in book.files for line in book.files[path] if line not in proposal.old]
     is_there = proposal.kind == "supersede" and proposal.text in book.files.get(proposal.file, ())
     is_text = proposal.kind in ("add", "supersede", "merge") and not is_there
@@ -182,14 +178,6 @@ def _check_supersede(proposal: Proposal, book: Book) -> None:
         raise RefusedError("the new line is the old one")
 
 
-def _check_drop(proposal: Proposal, book: Book) -> None:
-    [old] = proposal.old
-    rest = list(book.files[proposal.file])
-    rest.remove(old)
-    if not any(is_covered(old, line) for line in rest):
-        raise RefusedError("no other line states the same")
-
-
 def pointer(target: str) -> str:
     """Return the line of MEMORY.md that leads to the topic file `target`."""
     name = target.removeprefix("memory/").removesuffix(".md")
@@ -202,9 +190,9 @@ def _is_same(text: str, line: str) -> bool:
 
 def _joined(text: str) -> Iterator[str]:
     """Yield `text` with one gap less, for each gap that can part a secret, and without any gap."""
-    gaps = list(_GAP.finditer(bare(text)))
-    yield from (bare(text)[: gap.start()] + bare(text)[gap.end() :] for gap in gaps)
-    yield _GAP.sub("", bare(text))
+    plain = bare(text)
+    yield from (plain[: gap.start()] + plain[gap.end() :] for gap in _GAP.finditer(plain))
+    yield _GAP.sub("", plain)
 
 
 def day_in(text: str) -> date | None:

@@ -108,8 +108,9 @@ def source_rows(sources: Sequence[SourceLine], width: int) -> list[Content]:
     return rows
 
 
-def decided_text(written: int, declined: int, gone: int) -> str:
+def decided_text(counts: Counter[str]) -> str:
     """Return one line for the conversation on how many proposals were decided in which way, "" if none was."""
+    written, declined, gone = (counts[each] for each in ("written", "declined", "refused"))
     parts = (
         (written, ngettext("{n} proposal written", "{n} proposals written", written)),
         (declined, ngettext("{n} declined", "{n} declined", declined)),
@@ -196,7 +197,7 @@ class ReviewScreen(OverScreen[str]):
             return
         self.is_loading = False
         if not self.waiting:
-            self.dismiss(self._decided() or _("No proposal waits for a decision."))
+            self.dismiss(decided_text(self.decided) or _("No proposal waits for a decision."))
             return
         self.shown = shown
         self.query_one(KeyLine).status = message
@@ -338,7 +339,4 @@ class ReviewScreen(OverScreen[str]):
         line.refresh()
 
     def action_back(self) -> None:
-        self.dismiss(self._decided() or None)
-
-    def _decided(self) -> str:
-        return decided_text(self.decided["written"], self.decided["declined"], self.decided["refused"])
+        self.dismiss(decided_text(self.decided) or None)

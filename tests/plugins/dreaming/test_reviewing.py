@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -77,11 +78,14 @@ def test_any_change_of_the_file_is_seen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("decided", "text"),
     [
-        ((0, 0, 0), ""),
-        ((1, 0, 0), "1 proposal written · /undo takes the last one back"),
-        ((2, 1, 1), "2 proposals written, 1 declined, 1 no longer possible · /undo takes the last one back"),
-        ((0, 3, 0), "3 declined"),
+        ({}, ""),
+        ({"written": 1, "already": 2}, "1 proposal written · /undo takes the last one back"),
+        (
+            {"written": 2, "declined": 1, "refused": 1},
+            "2 proposals written, 1 declined, 1 no longer possible · /undo takes the last one back",
+        ),
+        ({"declined": 3}, "3 declined"),
     ],
 )
-def test_the_line_on_what_was_decided(decided: tuple[int, int, int], text: str) -> None:
-    assert decided_text(*decided) == text
+def test_the_line_on_what_was_decided(decided: dict[str, int], text: str) -> None:
+    assert decided_text(Counter(decided)) == text
