@@ -33,10 +33,16 @@ _MARKUP = lazy_re(r"\A[#>|=~]|\A[-*_ ]{3,}\Z|[`<>\\{}]|\]\(|\A\W*\Z")
 """What would change how other lines are read, or shows nothing."""
 
 
+Problems = Iterator[tuple[bool, str]]
+"""What may be wrong, in order: whether it is, and the reason."""
+
+
 def check(proposal: Proposal, book: Book) -> None:
     """Raise RefusedError for a `proposal` that breaks a rule. Blocks at the first call."""
-    for rule in (_check_file, _check_sources, _check_old, _check_line, _check_words, _check_topic_name, _check_change):
-        rule(proposal, book)
+    for rule in (_of_files, _of_sources, _of_old, _of_line, _of_words, _of_topic_name, _of_kind, _of_change):
+        for is_wrong, reason in rule(proposal, book):
+            if is_wrong:
+                raise RefusedError(reason)
 
 
 def topic_path(path: str) -> bool:
@@ -48,82 +54,72 @@ def topic_path(path: str) -> bool:
     return name not in _RESERVED and not any(map(str.isdigit, name))
 
 
-def _check_file(proposal: Proposal, book: Book) -> None:
+def _of_files(proposal: Proposal, book: Book) -> Problems:
     for path in filter(None, (proposal.file, proposal.target)):
-        if path != MAIN and path not in book.files and not topic_path(path):
-            raise RefusedError(f"{clean_line(path, 80)} is neither MEMORY.md nor a topic file")
-        if path in book.closed:
-            raise RefusedError(f"{path} can't be read: {book.closed[path]}")
-    if proposal.kind == "move" and proposal.target in ("", MAIN, proposal.file):
-        raise RefusedError("a move needs another topic file")
+        is_known = path == MAIN or path in book.files or topic_path(path)
+        yield not is_known, f"{clean_line(path, 80)} is neither MEMORY.md nor a topic file"
+        yield path in book.closed, f"{path} can't be read: {book.closed.get(path)}"
+    is_move = proposal.kind == "move"
+    yield is_move and proposal.target in ("", MAIN, proposal.file), "a move needs another topic file"
 
 
-def _check_sources(proposal: Proposal, book: Book) -> None:
-    if proposal.kind != "move" and not proposal.sources:
-        raise RefusedError("it names no source")
-    if len(proposal.sources) > MAX_SOURCES:
-        raise RefusedError(f"it has more than {MAX_SOURCES} sources")
-    if missing := next((source for source in proposal.sources if source not in book.shown), ""):
-        raise RefusedError(f"{clean_line(missing, 80)} is no line that was shown")
+def _of_sources(proposal: Proposal, book: Book) -> Problems:
+    yield proposal.kind != "move" and not proposal.sources, "it names no source"
+    yield len(proposal.sources) > MAX_SOURCES, f"it has more than {MAX_SOURCES} sources"
+    for source in proposal.sources:
+        yield source not in book.shown, f"{clean_line(source, 80)} is no line that was shown"
 
 
-def _check_old(proposal: Proposal, book: Book) -> None:
-    """Raise RefusedError unless the old lines are in the file, are text, and as many as the kind needs."""
-    fewest = {"add": 0, "merge": 2}.get(proposal.kind, 1)
-    most = {"add": 0, "supersede": 2, "drop": 1}.get(proposal.kind, MAX_OLD)
-    if not fewest <= len(proposal.old) <= most:
-        raise RefusedError(f"a proposal of the kind {proposal.kind} can't have {len(proposal.old)} old lines")
-    lines = book.files.get(proposal.file, ())
+def _of_old(proposal: Proposal, book: Book) -> Problems:
+    """The old lines are in the file, are text, and as many as the kind needs."""
+    kind, count, lines = proposal.kind, len(proposal.old), book.files.get(proposal.file, ())
+    fewest = {"add": 0, "merge": 2}.get(kind, 1)
+    most = {"add": 0, "supersede": 2, "drop": 1}.get(kind, MAX_OLD)
+    yield not fewest <= count <= most, f"a proposal of the kind {kind} can't have {count} old lines"
     for old in proposal.old:
-        if old not in lines or HEADING.match(old) or not BULLET.match(old):
-            raise RefusedError("an old line is no entry of its file")
-    if len(set(proposal.old)) != len(proposal.old):
-        raise RefusedError("it has an old line twice")
+        is_entry = old in lines and BULLET.match(old) and not HEADING.match(old)
+        yield not is_entry, "an old line is no entry of its file"
+    yield len(set(proposal.old)) != count, "it has an old line twice"
 
 
-def _check_line(proposal: Proposal, book: Book) -> None:
-    """Raise RefusedError for what can't be one harmless line of a file."""
+def _of_line(proposal: Proposal, book: Book) -> Problems:
+    """The text is one harmless line."""
     text, reason = proposal.text, proposal.reason
-    if (proposal.kind == "drop") != (text == ""):
-        raise RefusedError("only a proposal to drop a line has no text")
-    if len(text) > MAX_LINE or len(reason) > MAX_REASON:
-        raise RefusedError("its text or its reason is too long")
-    if text and (clean_line(text) != text or _MARKUP.search(bare(text)) or not words(bare(text))):
-        raise RefusedError("its text is not one plain line")
+    yield (proposal.kind == "drop") != (text == ""), "only a proposal to drop a line has no text"
+    yield len(text) > MAX_LINE or len(reason) > MAX_REASON, "its text or its reason is too long"
+    is_plain = clean_line(text) == text and not _MARKUP.search(bare(text)) and words(bare(text))
+    yield text != "" and not is_plain, "its text is not one plain line"
     for part in (text, reason, proposal.target, *_joined(text)):
-        if holds_secret(part) or any(value in part.lower() for value in book.secrets):
-            raise RefusedError("it holds a secret")
-    if is_order(bare(text)) or is_order(reason):
-        raise RefusedError("it gives an order")
+        is_known = any(value in part.lower() for value in book.secrets)
+        yield is_known or holds_secret(part), "it holds a secret"
+    yield is_order(bare(text)) or is_order(reason), "it gives an order"
 
 
-def _check_words(proposal: Proposal, book: Book) -> None:
-    """Raise RefusedError for a word, a number, a date or a character that neither a source nor an old line has."""
-    if proposal.kind == "move" and proposal.text != pointer(proposal.target):
-        raise RefusedError("the line that leads to a topic file is another one")
+def _of_words(proposal: Proposal, book: Book) -> Problems:
+    """Each word, number, date and character is in a source or in an old line."""
+    if proposal.kind == "move":
+        yield proposal.text != pointer(proposal.target), "the line that leads to a topic file is another one"
     if proposal.kind in ("drop", "move"):
         return
     lines = _ground(proposal, book)
-    if any(is_order(line.text) or holds_secret(line.text) for line in lines):
-        raise RefusedError("a source gives an order or holds a secret")
+    is_unfit = any(is_order(line.text) or holds_secret(line.text) for line in lines)
+    yield is_unfit, "a source gives an order or holds a secret"
     ground = Ground(lines)
-    if problem := ground.problem(bare(proposal.text)):
-        raise RefusedError(problem)
+    problem = ground.problem(bare(proposal.text))
+    yield problem != "", problem
     for marks in (validity_of(proposal.text), validity_of(f"x (until {proposal.until})")):
         for day in filter(None, (marks.since, marks.until)):
-            if day not in ground.days:
-                raise RefusedError(f"no source is of {day}")
+            yield day not in ground.days, f"no source is of {day}"
 
 
-def _check_topic_name(proposal: Proposal, book: Book) -> None:
-    """Raise RefusedError if a new topic file has a name of other words than those of its lines."""
+def _of_topic_name(proposal: Proposal, book: Book) -> Problems:
+    """The name of a new topic file has words of its lines."""
     path = proposal.target or proposal.file
     found = _TOPIC.fullmatch(path)
-    if path in (MAIN, EARLIER, OTHERS) or path in book.files or found is None:
-        return
-    name = found["name"].replace("-", " ").replace("_", " ")
-    if problem := Ground(_ground(proposal, book)).problem(name, share=0.0):
-        raise RefusedError(f"the name of the topic file: {problem}")
+    if path not in (MAIN, EARLIER, OTHERS, *book.files) and found is not None:
+        name = found["name"].replace("-", " ").replace("_", " ")
+        problem = Ground(_ground(proposal, book)).problem(name, share=0.0)
+        yield problem != "", f"the name of the topic file: {problem}"
 
 
 def _ground(proposal: Proposal, book: Book) -> list[SourceLine]:
@@ -131,51 +127,43 @@ def _ground(proposal: Proposal, book: Book) -> list[SourceLine]:
     return [*book.lines(proposal.sources), *(SourceLine(proposal.file, 0, old, None) for old in proposal.old)]
 
 
-def _check_change(proposal: Proposal, book: Book) -> None:
-    """Raise RefusedError for a change that loses something, says nothing new, or can't be made."""
-    if proposal.kind == "merge":
-        _check_merge(proposal)
+def _of_kind(proposal: Proposal, book: Book) -> Problems:
+    """A merge loses nothing, and a supersession is about one thing, whose old value can have ended on that day."""
+    text = bare(proposal.text)
+    days = [line.day for line in book.lines(proposal.sources) if line.day is not None]
+    until = day_in(proposal.until)
+    for line in proposal.old if proposal.kind in ("merge", "supersede") else ():
+        old, marks = bare(line), validity_of(line)
+        if proposal.kind == "merge":
+            lost = sorted(names_in(old) - names_in(text, every=True))
+            is_less = len(words(old) & words(text)) * 2 < len(words(old))
+            yield bool(lost) or is_less, f"the merged line lacks {lost[0] if lost else 'most of a line'}"
+            yield marks.until is not None, "a line that has ended is not merged"
+        else:
+            yield marks.until is not None, "the old line has ended already"
+            is_possible = until is not None and until >= (marks.since or until) and until <= max(days, default=date.max)
+            yield not is_possible, "the old line can't have ended on that day"
+            is_other = words(old).isdisjoint(words(text)) and not replaces(line, proposal.text)
+            yield is_other, "the new line is about something else"
     if proposal.kind == "supersede":
-        _check_supersede(proposal, book)
-    others = [line for path in book.files for line in book.files[path] if line not in proposal.old]
-    is_there = proposal.kind == "supersede" and proposal.text in book.files.get(proposal.file, ())
-    is_text = proposal.kind in ("add", "supersede", "merge") and not is_there
-    if is_text and any(_is_same(proposal.text, line) for line in others):
-        raise RefusedError("a line states that already")
+        is_old = any(_is_same(proposal.text, old) for old in proposal.old)
+        yield is_old, "the new line is the old one"
+
+
+def _of_change(proposal: Proposal, book: Book) -> Problems:
+    """The change says something new, and can be made."""
+    others = [line for lines in book.files.values() for line in lines if line not in proposal.old]
     lines = list(book.files.get(proposal.file, ("",)))
+    is_there = proposal.kind == "supersede" and proposal.text in lines
+    is_text = proposal.kind in ("add", "supersede", "merge") and not is_there
+    yield is_text and any(_is_same(proposal.text, line) for line in others), "a line states that already"
     try:
         after = edited(lines, proposal, proposal.file)
     except ValueError as error:
         raise RefusedError(str(error)) from error
-    if after == lines:
-        raise RefusedError("it changes nothing")
-    if len(find_secrets("\n".join(after))) > len(find_secrets("\n".join(lines))):
-        raise RefusedError("it would put a secret together")
-
-
-def _check_merge(proposal: Proposal) -> None:
-    kept = words(bare(proposal.text))
-    for old in proposal.old:
-        lost = sorted(names_in(bare(old)) - names_in(bare(proposal.text), every=True))
-        if lost or len(words(bare(old)) & kept) * 2 < len(words(bare(old))):
-            raise RefusedError(f"the merged line lacks {lost[0] if lost else 'most of a line'}")
-        if validity_of(old).until is not None:
-            raise RefusedError("a line that has ended is not merged")
-
-
-def _check_supersede(proposal: Proposal, book: Book) -> None:
-    until = day_in(proposal.until)
-    days = [line.day for line in book.lines(proposal.sources) if line.day is not None]
-    for old in proposal.old:
-        since = validity_of(old).since
-        if validity_of(old).until is not None:
-            raise RefusedError("the old line has ended already")
-        if until is None or (since is not None and until < since) or (days and until > max(days)):
-            raise RefusedError("the old line can't have ended on that day")
-        if words(bare(old)).isdisjoint(words(bare(proposal.text))) and not replaces(old, proposal.text):
-            raise RefusedError("the new line is about something else")
-    if any(_is_same(proposal.text, old) for old in proposal.old):
-        raise RefusedError("the new line is the old one")
+    yield after == lines, "it changes nothing"
+    is_worse = len(find_secrets("\n".join(after))) > len(find_secrets("\n".join(lines)))
+    yield is_worse, "it would put a secret together"
 
 
 def pointer(target: str) -> str:
