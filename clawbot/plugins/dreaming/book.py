@@ -21,7 +21,7 @@ from clawbot.plugins.dreaming.applying import MAIN, MAX_BYTES, edited, lines_of,
 from clawbot.plugins.dreaming.lines import BULLET, HEADING, is_order
 from clawbot.plugins.dreaming.proposals import Proposal, SourceLine
 from clawbot.text.patterns import lazy_re
-from clawbot.text.secrets import find_secrets, secret_values
+from clawbot.text.secrets import find_secrets, holds_secret, secret_values
 
 RECENT = timedelta(days=90)
 """How far before the notes that are read a fact may have been written, to count as repeated."""
@@ -110,7 +110,7 @@ def _entries(files: dict[str, tuple[str, ...]]) -> Iterator[SourceLine]:
     for path, lines in files.items():
         for number, line in enumerate(lines, 1):
             is_entry = BULLET.match(line) and not _POINTER.search(line)
-            if is_entry and _is_plain(line) and not is_order(line) and not find_secrets(line):
+            if is_entry and _is_plain(line) and not is_order(line) and not holds_secret(line):
                 yield SourceLine(path, number, line, None)
 
 

@@ -17,7 +17,6 @@ from clawbot.authors import Recorder
 from clawbot.clock import Clock, epoch_ms
 from clawbot.config.paths import Paths
 from clawbot.config.schema import DreamSettings, Settings
-from clawbot.deadline import Cancellation
 from clawbot.llm.protocol import ChatModel
 from clawbot.llm.tokens import weigh_tokens
 from clawbot.memory.dates.validity import validity_of
@@ -54,15 +53,13 @@ _FEWEST = 3  # lines that make a topic
 class DreamContext(Struct, frozen=True):
     """What a dream works with: the agent's `workspace` and `transcripts`, the record of its proposals, the settings.
 
-    `clock` is in the user's zone. `model` None: by rules, as with the offline model. `cancel` ends a running call of
-    the model."""
+    `clock` is in the user's zone. `model` None: by rules, as with the offline model."""
 
     workspace: Path
     transcripts: Path
     store: ProposalStore
     limits: DreamSettings
     clock: Clock
-    cancel: Cancellation
     model: ChatModel | None = None
 
 
@@ -73,7 +70,7 @@ def context_of(
     workspace = settings.agent(agent_id).workspace
     store = proposal_store(paths, agent_id, clock)
     transcripts = paths.sessions(agent_id)
-    return DreamContext(workspace, transcripts, store, settings.memory.dream, clock, Cancellation(), model)
+    return DreamContext(workspace, transcripts, store, settings.memory.dream, clock, model)
 
 
 class DreamOutcome(Struct, frozen=True):
@@ -89,14 +86,14 @@ class DreamOutcome(Struct, frozen=True):
 async def dream(context: DreamContext, *, days: int | None = None, dry_run: bool = False) -> DreamOutcome:
     """Find proposals in the notes since the last dream, or of the last `days`, and record them unless `dry_run`.
 
-    Raises ModelError, TimeoutError, InterruptedTurnError (then nothing is recorded), ConfigError and OSError.
+    Raises ModelError, TimeoutError (then nothing is recorded), ConfigError and OSError.
     """
     now = context.clock.now()
     model = None if context.model is None or context.model.info.ref == OFFLINE else context.model
     book = await asyncio.to_thread(_read, context, now.date(), days, with_before=model is None)
     refused = list[Refused]()
     if model is not None and book.notes:
-        proposals, refused = await ask_model(model, book, context.limits.read_tokens, epoch_ms(now), context.cancel)
+        proposals, refused = await ask_model(model, book, context.limits.read_tokens, epoch_ms(now))
     else:
         often = await asyncio.to_thread(often_found, context.transcripts, (now - RECENT).timestamp())
         proposals = await asyncio.to_thread(propose, book, often)

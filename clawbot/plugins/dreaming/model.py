@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
-from functools import partial
 
 import msgspec
 from msgspec import Struct, structs
 
-from clawbot.deadline import Cancellation, deadline
+from clawbot.deadline import deadline
 from clawbot.llm.errors import BadResponseError
 from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, TextPart
 from clawbot.llm.tokens import weigh_tokens
@@ -73,15 +72,13 @@ class _Answer(Struct, frozen=True, forbid_unknown_fields=True):
     proposals: tuple[Answered, ...]
 
 
-async def ask_model(
-    model: ChatModel, book: Book, read_tokens: int, now: int, cancel: Cancellation
-) -> tuple[list[Proposal], list[Refused]]:
+async def ask_model(model: ChatModel, book: Book, read_tokens: int, now: int) -> tuple[list[Proposal], list[Refused]]:
     """Let `model` propose changes, in as many calls as its window needs, and return them, not checked yet, and what is
-    refused. `now` is in ms. Raises ModelError, TimeoutError and InterruptedTurnError."""
+    refused. `now` is in ms. Raises ModelError and TimeoutError."""
     proposals, refused = list[Proposal](), list[Refused]()
     for part in _parts(book, read_tokens, model.info.window or _WINDOW):
         try:
-            answered = await _ask(model, _question(book, part), now, cancel)
+            answered = await _ask(model, _question(book, part), now)
         except RefusedError as error:
             refused.append(Refused("the answer", str(error)))
             continue
@@ -126,22 +123,22 @@ def _parts(book: Book, read_tokens: int, window: int) -> Iterator[list[SourceLin
         yield part
 
 
-async def _ask(model: ChatModel, question: str, now: int, cancel: Cancellation) -> tuple[Answered, ...]:
+async def _ask(model: ChatModel, question: str, now: int) -> tuple[Answered, ...]:
     """Return what the model answers, at the second attempt if the form is another one. Raises RefusedError."""
     try:
-        return parse_answer(await _answer(model, question, now, cancel))
+        return parse_answer(await _answer(model, question, now))
     except RefusedError as error:
         retry = f"{question}\n\nYour last answer was refused: {error}. Answer with the JSON object alone."
-    return parse_answer(await _answer(model, retry, now, cancel))
+    return parse_answer(await _answer(model, retry, now))
 
 
-async def _answer(model: ChatModel, question: str, now: int, cancel: Cancellation) -> str:
+async def _answer(model: ChatModel, question: str, now: int) -> str:
     """Return the text of the answer; one that goes on without end is left at `MAX_ANSWER`."""
     messages = (UserMessage(content=question, timestamp=now),)
     request = ChatRequest(_SYSTEM, messages, purpose="dream", max_tokens=ANSWER_TOKENS)
     text = ""
     async with deadline(CALL_SECONDS), aclosing(model.stream(request)) as stream:
-        while (part := await cancel.run(partial(anext, stream, None))) is not None:
+        async for part in stream:
             if isinstance(part, TextPart):
                 text += part.text
             if isinstance(part, FinalPart):
