@@ -17,7 +17,7 @@ from clawbot.authors import Author, Step, recording
 from clawbot.clock import Clock, iso_utc
 from clawbot.config.paths import Paths
 from clawbot.config.schema import HistorySettings, Settings
-from clawbot.files import digest_of
+from clawbot.files import digest_of, sweep_asides
 from clawbot.guarded import MAX_RECORDED_BYTES, GuardedFolder
 from clawbot.history.contents import Contents
 from clawbot.history.log import FILE, ID_CHARS, Log
@@ -253,7 +253,7 @@ class History:
             kept.append(change)
         if len(kept) < len(changes):
             self._log.rewrite(kept[::-1])
-        self._log.sweep()
+        sweep_asides(self.folder, age=0)
         self.contents.sweep(needed)
 
     def rewrite(self, work: Rewrite, *, dry_run: bool) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from clawbot.files import PRIVATE_FILE, append_lines, digest_of, ensure_private_dir, locked, sweep_asides, write_atomic
+from clawbot.files import PRIVATE_FILE, append_lines, digest_of, ensure_private_dir, locked, write_atomic
 from clawbot.history.values import Change, Known, Line
 
 FILE, BASELINE = "log.jsonl", "baseline.json"
@@ -78,10 +78,6 @@ class Log:
         """Write the baseline: files whose earlier changes are not known, or no longer."""
         write_atomic(self._folder / BASELINE, _ENCODER.encode({"files": known}), mode=PRIVATE_FILE)
         self.known, self.is_begun = known, True
-
-    def sweep(self) -> None:
-        """Remove what a kill has left of a rewritten log."""
-        sweep_asides(self._folder, age=0)
 
     def _restart(self) -> None:
         """Forget what was read, but for the baseline."""

@@ -138,7 +138,7 @@ class ProposalStore:
         with locked(ensure_private_dir(self.folder)):
             if ident not in self._states():
                 raise KeyError(ident)
-            self._append(Step(self._now(), decision, id=ident, text=text))
+            self._append(Step(iso_utc(self._clock.now()), decision, id=ident, text=text))
 
     def record(self, proposals: Iterable[Proposal], *, dry_run: bool = False) -> list[Proposal]:
         """Record `proposals`, and return those that are new: neither pending nor decided, nor much like one that was
@@ -151,7 +151,8 @@ class ProposalStore:
                 if (known is None or known[1] == "stale") and not _was_declined(each, states.values()):
                     found.setdefault(each.id, each)
             if found and not dry_run:
-                self._append(*(Step(self._now(), "proposed", proposal=each) for each in found.values()))
+                now = iso_utc(self._clock.now())
+                self._append(*(Step(now, "proposed", proposal=each) for each in found.values()))
         return list(found.values())
 
     def _states(self) -> dict[str, tuple[Proposal, State]]:
@@ -174,9 +175,6 @@ class ProposalStore:
 
     def _append(self, *steps: Step) -> None:
         append_lines(self.folder / FILE_NAME, msgspec.json.Encoder().encode_lines(steps), lasting=True)
-
-    def _now(self) -> str:
-        return iso_utc(self._clock.now())
 
 
 def proposal_store(paths: Paths, agent_id: str, clock: Clock) -> ProposalStore:
