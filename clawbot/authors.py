@@ -10,6 +10,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from clawbot.text.numbers import whole_number
+
 NOTES = (".md", ".markdown")
 """Suffixes of memory files, in small letters."""
 
@@ -18,7 +20,8 @@ class Author(Struct, frozen=True, omit_defaults=True):
     """Who makes a change: `by` is the part of the program ("tool:edit", "flush", "import") or "user".
 
     `session` is the id of the session, `key` its key, `entry` the id of the message that asked for it, `job` the id of
-    the schedule's job; `undoes` is the id of the change that this one takes back.
+    the schedule's job; `undoes` is the id of the change that this one takes back. `sources` are the lines that a dream
+    made it from: `FILE:LINE` before the change, or `FILE` for the lines with the same text.
     """
 
     by: str
@@ -27,6 +30,7 @@ class Author(Struct, frozen=True, omit_defaults=True):
     entry: str = ""
     job: str = ""
     undoes: str = ""
+    sources: tuple[str, ...] = ()
 
 
 class Step(Struct, frozen=True):
@@ -51,6 +55,13 @@ class Recorder(Protocol):
         """Record what changed without the program since the time `since` (seconds since the epoch) as changes by
         `author`, and what changed before as changes by the user."""
         ...
+
+
+def position_in(target: str) -> tuple[str, int | None]:
+    """Return the file and the line that `FILE:LINE` names; None for the file alone."""
+    name, _, last = target.rpartition(":")
+    number = whole_number(last) if name else None
+    return (target if number is None else name), number
 
 
 _CURRENT: ContextVar[tuple[Recorder, Author] | None] = ContextVar("recorder", default=None)

@@ -47,7 +47,7 @@ def log(path: str, agent_id: str, file: Path | None, as_json: bool) -> None:
 
     With --json: an object with entries, an array of id, time (UTC), by, path, before and after (SHA-256 of the
     contents, "" for no file, "?" for unknown), and where they apply: was (the earlier name), session, key, entry (the
-    id of the message), job, undoes (the id of a change).
+    id of the message), job, undoes (the id of a change), sources (the lines that a dream made it from).
     """
     from clawbot.history.output import entry_data, log_line
 

@@ -365,8 +365,9 @@ def blame(target: str, agent_id: str, file: Path | None, as_json: bool) -> None:
     From the history of changes and the records in the transcripts; by the words alone where neither names a line, which
     is marked as a guess.
 
-    With --json: an object with file and, for a LINE, line, text, by, session, key, entry, time (UTC), guess (empty
-    where unknown); without one, lines: an array of such objects.
+    With --json: an object with file and, for a LINE, line, text, by, session, key, entry, time (UTC), guess, sources
+    (empty where unknown); without one, lines: an array of such objects. What a dream made from other lines has these as
+    sources, newest first, and their conversation.
     """
     # Deferred, as above.
     from clawbot.cli.memory_blame import print_blame

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from clawbot.authors import position_in
 from clawbot.cli.output import answer, fail
 from clawbot.clock import Clock
 from clawbot.config.paths import Paths
@@ -17,7 +18,6 @@ from clawbot.guarded import parts_below
 from clawbot.history import history_of
 from clawbot.history.blame import BlamedLine, LineAuthor, blame
 from clawbot.sessions.store import SessionStore
-from clawbot.text.numbers import whole_number
 from clawbot.text.sanitize import clean_line
 
 NOBODY = LineAuthor("")
@@ -30,9 +30,7 @@ def print_blame(settings: Settings, paths: Paths, clock: Clock, agent_id: str, t
     timezone = settings.agent(agent_id).timezone
     zone = ZoneInfo(timezone) if timezone else None
     store = SessionStore(paths.sessions(agent_id), clock, agent_id=agent_id, cwd=workspace)
-    name, _, last = target.rpartition(":")
-    number = whole_number(last) if name else None
-    name = target if number is None else name
+    name, number = position_in(target)
     path = Path(*parts_below(workspace, Path(name))).as_posix() if Path(name).is_absolute() else name
     try:
         lines = blame(workspace, path, store, history_of(settings, paths, agent_id, clock))
@@ -52,7 +50,7 @@ def _data(line: BlamedLine) -> dict[str, object]:
 
 
 def _by(author: LineAuthor) -> str:
-    return "guess" if author.guess else author.by or "unknown"
+    return author.by or ("guess" if author.guess else "unknown")
 
 
 def _table(lines: Sequence[BlamedLine], zone: tzinfo | None) -> Iterator[str]:
@@ -67,12 +65,15 @@ def _table(lines: Sequence[BlamedLine], zone: tzinfo | None) -> Iterator[str]:
 def _details(path: str, line: BlamedLine, zone: tzinfo | None) -> Iterator[str]:
     author = line.author or NOBODY
     yield f"{path}:{line.line}: {clean_line(line.text)}"
-    reason = " (no record names it: it has the words of the line)" if author.guess else ""
-    yield f"by: {_by(author)}{reason}"
+    yield f"by: {_by(author)}"
     if author.time:
         yield f"when: {_local(author, zone)}"
+    if author.sources:
+        yield f"from: {', '.join(author.sources)}"
     if author.session:
         yield f"conversation: {author.session} ({author.key or 'without a key'})"
+        if author.guess:
+            yield "a guess: no record names the conversation, it has the words of the line"
         yield f"message: {author.entry or 'unknown'}"
         yield f"read it: clawbot sessions show {author.session[:ID_CHARS]}"
 

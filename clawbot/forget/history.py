@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec import structs
 
-from clawbot.authors import Author
+from clawbot.authors import Author, position_in
 from clawbot.forget.files import ForgetTarget
 from clawbot.forget.notes import ForgottenPart, NoteWork, lines_written, picked, without_lines
 from clawbot.history import Change, History
@@ -66,6 +66,9 @@ class HistoryWork:
         """See `Rewrite`."""
         if change.author.session in self._sessions:
             change = structs.replace(change, author=Author(change.author.by, undoes=change.author.undoes))
+        sources = tuple(each for each in change.author.sources if not self._is_removed(position_in(each)[0]))
+        if sources != change.author.sources:
+            change = structs.replace(change, author=structs.replace(change.author, sources=sources))
         is_removal = change.author.by == FORGET and not change.after
         if is_removal or self._is_removed(change.path):
             return None

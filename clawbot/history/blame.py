@@ -1,11 +1,14 @@
 """Names the session, message and author of each line of a memory file.
 
 Three sources are asked in this order: the history of changes, the records that transcripts hold of what memory and the
-tools wrote, and, as a guess, the message that shares most of the rare words of the line.
+tools wrote, and, as a guess, the message that shares most of the rare words of the line. What a dream made from other
+lines goes back to the session of these.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import math
 import re
@@ -18,10 +21,12 @@ from typing import NamedTuple
 
 from msgspec import Struct, structs
 
+from clawbot.authors import position_in
 from clawbot.clock import iso_utc, moment_of
 from clawbot.guarded import GuardedFolder
 from clawbot.history.changes import History
-from clawbot.history.values import Change
+from clawbot.history.values import UNKNOWN, Change
+from clawbot.memory.dates.validity import validity_of
 from clawbot.memory.documents.days import date_of
 from clawbot.messages import AssistantMessage, ToolCallBlock, ToolResultMessage, UserMessage
 from clawbot.sessions.entries import CustomEntry, MemoryWrite, MessageEntry, offer_of
@@ -45,8 +50,9 @@ NOTE_HOOK = "hook:session-memory"
 
 
 class LineAuthor(Struct, frozen=True, rename="camel"):
-    """Who wrote a line: `by` names the tool, hook, flush or user. `session`, `key` and `entry` are the id and the key
-    of the session and the message in it, "" if none; `time` is ISO 8601. `guess`: concluded from the text alone."""
+    """Who wrote a line: `by` names the tool, hook, flush, dream or user. `session`, `key` and `entry` are the id and
+    the key of the session and the message in it, "" if none; `time` is ISO 8601. `guess`: concluded from the text
+    alone. `sources` are the positions of the lines that a dream made it from, newest first; the session is theirs."""
 
     by: str
     session: str = ""
@@ -54,6 +60,7 @@ class LineAuthor(Struct, frozen=True, rename="camel"):
     entry: str = ""
     time: str = ""
     guess: bool = False
+    sources: tuple[str, ...] = ()
 
 
 class BlamedLine(Struct, frozen=True, rename="camel"):
@@ -83,40 +90,96 @@ class _Spoken(NamedTuple):
 def blame(workspace: Path, path: str, store: SessionStore, history: History) -> list[BlamedLine]:
     """Return all lines of the memory file `path`, relative to `workspace`, with their authors. Blocks: reads the
     transcripts that name the file, and all of them if lines are left. Raises OSError, SessionStoreError."""
-    data = as_utf8(GuardedFolder(workspace).read(path, MAX_BYTES))
-    lines = _lines(data)
-    authors = owners_by_history(history.changes(path)[::-1], history.content, lines)
-    search = _Transcripts(store, path, store.records())
-    for at, author in enumerate(authors):
-        if author is not None and author.session in search.keys:
-            # The key it has now: another conversation has the one it had then.
-            authors[at] = structs.replace(author, key=search.keys[author.session])
-    _add_note_session(lines, path, authors, search)
-    if any(author is None and line.strip() for author, line in zip(authors, lines, strict=True)):
-        _add_recorded(data, lines, authors, search.written)
-    _add_messages(lines, path, authors, search)
-    return [BlamedLine(at, line, author) for at, (line, author) in enumerate(zip(lines, authors, strict=True), 1)]
+    files = _Files(workspace, store, history)
+    lines = files.lines(path, GuardedFolder(workspace).read(path, MAX_BYTES), history.changes(path))
+    return [structs.replace(line, author=files.followed(line)) for line in lines]
+
+
+class _Files:
+    """The memory files of `workspace`, as they are and as they were."""
+
+    def __init__(self, workspace: Path, store: SessionStore, history: History) -> None:
+        self._workspace = workspace
+        self._history = history
+        self._search = _Transcripts(store, store.records())
+        self._before = functools.cache(self._lines_before)
+        self.followed = functools.cache(self._followed)
+
+    def lines(self, path: str, content: bytes, changes: Sequence[Change]) -> list[BlamedLine]:
+        """Return the lines of the file `path` with the `content` that it had after `changes`, newest first."""
+        data, search = as_utf8(content), self._search
+        lines = _lines(data)
+        authors = owners_by_history(changes[::-1], self._history.content, lines)
+        for at, author in enumerate(authors):
+            if author is not None and author.session in search.keys:
+                # The key it has now: another conversation has the one it had then.
+                authors[at] = structs.replace(author, key=search.keys[author.session])
+        _add_note_session(lines, path, authors, search)
+        if any(author is None and line.strip() for author, line in zip(authors, lines, strict=True)):
+            _add_recorded(data, lines, authors, search.written(path))
+        _add_messages(lines, path, authors, search)
+        return [BlamedLine(at, line, author) for at, (line, author) in enumerate(zip(lines, authors, strict=True), 1)]
+
+    def _followed(self, line: BlamedLine) -> LineAuthor | None:
+        """Return the author of `line`, with the newest session of the lines that a dream made it from."""
+        author = line.author
+        if author is None or not author.sources:
+            return author
+        found = sorted(self._sources(line.text, author), key=lambda each: each.time, reverse=True)
+        origin = next((each for each in found if each.session), LineAuthor(""))
+        names = dict.fromkeys(name for each in found for name in each.sources)
+        return structs.replace(origin, by=author.by, time=author.time, sources=tuple(names))
+
+    def _sources(self, text: str, author: LineAuthor) -> Iterator[LineAuthor]:
+        """Yield the authors of the lines that the line `text` was made from, with their positions; only of those that
+        have a word in common with it."""
+        words = {token.text for token in tokens_of(text)}
+        for source in author.sources:
+            path, number = position_in(source)
+            lines = self._before(path, author.time)
+            for line in lines if number is None else lines[number - 1 : number]:
+                if line.text == text or (number and any(token.text in words for token in tokens_of(line.text))):
+                    origin = self.followed(line) or LineAuthor("")
+                    time = origin.time or str(date_of(path) or "")
+                    yield structs.replace(origin, time=time, sources=origin.sources or (f"{path}:{line.line}",))
+
+    def _lines_before(self, path: str, time: str) -> list[BlamedLine]:
+        """Return the lines of the file `path` as they were before `time`; as they are now if that is not stored."""
+        changes = self._history.changes(path)
+        older = [each for each in changes if each.time < time]
+        data = self._history.content(older[0].after if older else changes[-1].before if changes else UNKNOWN)
+        if data is None:
+            with contextlib.suppress(OSError):
+                data = GuardedFolder(self._workspace).read(path, MAX_BYTES)
+        return self.lines(path, data or b"", older)
 
 
 def owners_by_history(
     changes: Sequence[Change], content: Callable[[str], bytes | None], lines: Sequence[str]
 ) -> list[LineAuthor | None]:
     """Return the author of each of `lines` according to `changes`, oldest first; None for a line that no change
-    added. What a version added whose content is unknown or was pruned belongs to nobody."""
+    added. What a version added whose content is unknown or was pruned belongs to nobody, and a line that a dream gave
+    another date to the one who wrote it."""
     version: list[str] = []
     owners: list[LineAuthor | None] = []
     steps: list[tuple[str, LineAuthor | None]] = [(changes[0].before, None)] if changes else []
     for change in changes:
         by = change.author
-        steps.append((change.after, LineAuthor(by.by, by.session, by.key, by.entry, change.time)))
+        steps.append((change.after, LineAuthor(by.by, by.session, by.key, by.entry, change.time, sources=by.sources)))
     missed = False
     for digest, author in steps:
         text = content(digest) if digest else b""
         if text is not None:
             new = _lines(as_utf8(text))
-            version, owners = new, carried(version, owners, new, None if missed else author)
+            is_dream = author is not None and author.sources
+            old, now = (list(map(_undated, each)) if is_dream else each for each in (version, new))
+            version, owners = new, carried(old, owners, now, None if missed else author)
         missed = text is None
     return carried(version, owners, lines, None)
+
+
+def _undated(line: str) -> str:
+    return validity_of(line).text
 
 
 def carried(
@@ -137,20 +200,18 @@ def carried(
 
 
 class _Transcripts:
-    """What the sessions of `store` say and record about the file `path`."""
+    """What the sessions of `store` say, and record about memory files."""
 
-    def __init__(self, store: SessionStore, path: str, records: Sequence[SessionRecord]) -> None:
+    def __init__(self, store: SessionStore, records: Sequence[SessionRecord]) -> None:
         self._store = store
-        self._path = path
         self._records = [record for record in records if store.path_of(record).is_file()]
         self.by_id = {record.session_id: record for record in self._records}
         self.keys = {record.session_id: record.key for record in records}
         self._spoken: dict[str, list[_Spoken]] = {}
 
-    @cached_property
-    def written(self) -> list[_Written]:
-        """The recorded writes to the file, oldest first."""
-        found = [each for record in self._records for each in self._of(record)]
+    def written(self, path: str) -> list[_Written]:
+        """Return the recorded writes to the file `path`, oldest first."""
+        found = [each for record in self._records for each in self._of(record, path)]
         return sorted(found, key=lambda each: each.author.time)
 
     @cached_property
@@ -164,9 +225,9 @@ class _Transcripts:
             self._spoken[record.session_id] = [_Spoken(line, record) for line in lines]
         return self._spoken[record.session_id]
 
-    def _of(self, record: SessionRecord) -> Iterator[_Written]:
+    def _of(self, record: SessionRecord, path: str) -> Iterator[_Written]:
         transcript = self._store.path_of(record)
-        name = Path(self._path).name
+        name = Path(path).name
         names = (name.encode(), name.encode("ascii", "backslashreplace"))
         forgotten = read_forgotten(transcript.parent)
         with ByteSource.open(transcript) as source:
@@ -181,7 +242,7 @@ class _Transcripts:
                 if isinstance(entry, CustomEntry) and (offer := offer_of(entry)) is not None:
                     by = offer.by if offer.by == "flush" else f"hook:{offer.by}"
                     author = LineAuthor(by, record.session_id, record.key, offer.last, entry.timestamp)
-                    writes = [write for write in offer.writes if write.path == self._path]
+                    writes = [write for write in offer.writes if write.path == path]
                     yield from (_Written(author, write=write, first=offer.first, last=offer.last) for write in writes)
                 if not isinstance(entry, MessageEntry):
                     continue
@@ -190,7 +251,9 @@ class _Transcripts:
                         asked = entry.id
                     case AssistantMessage(tool_calls=made):
                         calls |= {call.id: call for call in made}
-                    case ToolResultMessage(is_error=False, details={"path": self._path} as details) as result:
+                    case ToolResultMessage(is_error=False, details=dict(details)) as result if (
+                        details.get("path") == path
+                    ):
                         call = calls.get(result.tool_call_id)
                         text = details.get("diff") or ""
                         added = _added(text) if text else _strings(call.arguments if call else {})

@@ -13,7 +13,7 @@ from clawbot.history.undoing import diff
 from clawbot.history.values import UNKNOWN, Change, Undone
 from clawbot.text.interface import _
 
-_FIELDS = ("id", "time", "by", "path", "before", "after", "session", "key", "entry", "job", "was", "undoes")
+_FIELDS = ("id", "time", "by", "path", "before", "after", "session", "key", "entry", "job", "was", "undoes", "sources")
 
 
 def entry_data(change: Change) -> dict[str, Any]:
@@ -36,6 +36,7 @@ def change_lines(history: History, change: Change, zone: dt.tzinfo | None) -> It
     author = change.author
     yield log_line(change, zone)
     known = {"conversation": author.session, "key": author.key, "message": author.entry, "job": author.job}
+    known["from"] = ", ".join(author.sources)
     if named := [f"{name} {text}" for name, text in known.items() if text]:
         yield ", ".join(named)
     shown = change_diff(history, change)

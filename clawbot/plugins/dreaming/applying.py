@@ -45,8 +45,9 @@ def apply(workspace: Path, history: Recorder | None, proposal: Proposal, *, job:
     else on its own. Blocks. Raises nothing: a proposal whose lines changed since, or whose file can't be written, is
     refused."""
     folder, paths = GuardedFolder(workspace), list[str]()
+    author = Author("dream", job=job or proposal.id, sources=proposal.sources or (proposal.file,))
     try:
-        with recording(history, Author("dream", job=job or proposal.id)):
+        with recording(history, author):
             for path in proposal.paths:
                 before = read_file(folder, path)
                 lines = lines_of(before)
