@@ -141,7 +141,7 @@ def _deps(
         model=model,
         front=_front_end(services, options, asked, run_prompt),
         memory=MemoryAccess(
-            services.memory, settings.memory.citations, forget, services.history, functools.partial(_undo, services)
+            services.memory, settings.memory, forget, services.history, functools.partial(_undo, services)
         ),
         rules=SessionRules(compaction, reset, settings.hooks.quit_timeout),
         skills=services.skills,

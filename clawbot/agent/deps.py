@@ -15,6 +15,7 @@ from clawbot.agent.summary import BuiltinCompaction, Compaction
 from clawbot.attachments.reading import Attachments
 from clawbot.authors import Author, Recorder
 from clawbot.clock import Clock
+from clawbot.config.schema import MemorySettings
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.deadline import Cancellation
 from clawbot.hooks.dispatch import Dispatcher
@@ -25,7 +26,6 @@ from clawbot.sessions.reset import ResetPolicy
 from clawbot.sessions.store import SessionStore
 from clawbot.skills.discovery import SkillCatalog
 from clawbot.tools.changing import AskedFiles
-from clawbot.tools.memory_output import Citations
 from clawbot.tools.registry import Toolbox
 
 Text = Callable[[], str]
@@ -99,13 +99,13 @@ class FrontEnd(Struct, frozen=True):
 
 
 class MemoryAccess(Struct, frozen=True):
-    """The memory of the agent. `index` is None when it is switched off; `citations` is `memory.citations`. `forget`
-    removes words from notes and index, or only lists where they are unless it is `sure`, and returns lines; None where
-    nobody can be asked. `recorder` records changes of memory files; `undo` takes the last one of a session or a dream
+    """The memory of the agent. `index` is None when it is switched off; `settings` are `memory`. `forget` removes
+    words from notes and index, or only lists where they are unless it is `sure`, and returns lines; None where nobody
+    can be asked. `recorder` records changes of memory files; `undo` takes the last one of a session or a dream
     back, and returns what to show."""
 
     index: MemoryBackend | None = None
-    citations: Citations = "auto"
+    settings: MemorySettings = MemorySettings()
     forget: Callable[[str, bool], Awaitable[list[str]]] | None = None
     recorder: Recorder | None = None
     undo: Callable[[Author], Awaitable[str]] | None = None

@@ -113,7 +113,7 @@ class PromptBuilder:
             model=model.ref,
             agent_id=deps.profile.agent_id,
             notes=privacy.notes,
-            citations=deps.memory.citations == "on" or (deps.memory.citations == "auto" and privacy.citations),
+            citations=deps.memory.settings.citations in (("on", "auto") if privacy.citations else ("on",)),
             compact=compact,
             skills=listed if "read" in names else "",
             client=deps.front.client(),

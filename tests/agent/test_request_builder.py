@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from clawbot.agent.deps import MemoryAccess
 from clawbot.agent.events import Event, Notice
 from clawbot.agent.prompt_builder import PromptBuilder
+from clawbot.config.schema import MemorySettings
 from clawbot.context.bootstrap import BootstrapFile, NamedText
 from clawbot.context.prompt import SystemPrompt
 from clawbot.tools.memory_output import Citations
@@ -77,7 +79,8 @@ async def test_sources_are_named_where_the_settings_want_it(
     tmp_path: Path, citations: Citations, key: str, named: bool
 ) -> None:
     tools = Toolbox([FakeTool("memory_search")], 1000)
-    prompting = PromptBuilder(agent_deps(tmp_path, tools=tools, citations=citations))
+    memory = MemoryAccess(settings=MemorySettings(citations=citations))
+    prompting = PromptBuilder(structs.replace(agent_deps(tmp_path, tools=tools), memory=memory))
     built = await prompting.build(key, None, WINDOW)
     assert ("`path:line`" in built.prompt.text) is named
 

@@ -8,20 +8,18 @@ import uuid
 from collections.abc import Sequence
 
 import msgspec
-from msgspec import structs
 
 from clawbot.agent.command_hosts import AgentHost
 from clawbot.agent.events import CommandOutput, Notice
+from clawbot.authors import Recorder
 from clawbot.config.paths import Paths
-from clawbot.config.snapshot import quick_settings
 from clawbot.config.values import format_duration
-from clawbot.deadline import deadline
+from clawbot.deadline import Cancellation, deadline
 from clawbot.errors import ClawbotError
-from clawbot.history import History, history_in
 from clawbot.plugins.dreaming.applying import Applied
-from clawbot.plugins.dreaming.dream import DreamContext, DreamOutcome, accept, context_of, dream
+from clawbot.plugins.dreaming.dream import DreamContext, DreamOutcome, accept, dream
 from clawbot.plugins.dreaming.listing import lines_of, remarks_of
-from clawbot.plugins.dreaming.proposals import Proposal
+from clawbot.plugins.dreaming.proposals import Proposal, proposal_store
 from clawbot.text.interface import _, ngettext
 
 SCREEN = "dream"
@@ -31,26 +29,24 @@ MAX_LINES = 80
 _JOB_CHARS = 12
 
 
-def work_of(host: AgentHost) -> tuple[DreamContext, History]:
-    """Return what the dreams of the agent of `host` work with, and what records their changes. Blocks. Raises
-    ConfigError."""
+def context_in(host: AgentHost) -> DreamContext:
+    """Return what the dreams of the agent of `host` work with."""
     deps = host.deps
     paths, agent_id = Paths(deps.profile.home), deps.profile.agent_id
-    settings = quick_settings(paths)
-    context = context_of(settings, paths, agent_id, deps.clock, deps.model.chat)
-    history = history_in(deps.workspace, paths, agent_id, deps.clock, settings.memory.history)
-    return structs.replace(context, workspace=deps.workspace), history
+    store = proposal_store(paths, agent_id, deps.clock)
+    limits, model = deps.memory.settings.dream, deps.model.chat
+    return DreamContext(deps.workspace, paths.sessions(agent_id), store, limits, deps.clock, Cancellation(), model)
 
 
 async def review(host: AgentHost, argument: str) -> CommandOutput:
     """Return what waits, after a dream if there is nothing or `argument` is "now"; "apply" writes it. Raises
     ClawbotError, and OSError."""
-    context, history = await asyncio.to_thread(work_of, host)
+    context = context_in(host)
     waiting = tuple(await asyncio.to_thread(context.store.pending))
     outcome = DreamOutcome((), waiting) if waiting and argument != "now" else await dream(context)
     applied: Sequence[Applied] = ()
     if argument == "apply":
-        applied = await asyncio.to_thread(accept, context, history, outcome.pending)
+        applied = await asyncio.to_thread(accept, context, host.deps.memory.recorder, outcome.pending)
     shown, remarks = [*lines_of(outcome, applied)][:MAX_LINES], [*remarks_of(outcome, applied)]
     if shown and not applied:
         remarks[0] = _("Nothing is written yet. `/dream apply` writes all of it; the chat screen asks one by one.")
@@ -63,7 +59,7 @@ async def review(host: AgentHost, argument: str) -> CommandOutput:
 async def dream_for_schedule(host: AgentHost) -> str:
     """Dream; in the mode `auto` write what is proposed, and return a line that names it. Raises ClawbotError, and
     OSError."""
-    context, history = await asyncio.to_thread(work_of, host)
+    context = context_in(host)
     limits = context.limits
     try:
         async with deadline(limits.time_limit):
@@ -73,7 +69,7 @@ async def dream_for_schedule(host: AgentHost) -> str:
         raise ClawbotError(text.format(duration=format_duration(limits.time_limit))) from None
     if limits.mode != "auto" or not outcome.new:
         return ""
-    writing = asyncio.create_task(_write(context, history, outcome.new), name="proposals of a dream")
+    writing = asyncio.create_task(_write(context, host.deps.memory.recorder, outcome.new), name="proposals of a dream")
     try:
         return await asyncio.shield(writing)
     except asyncio.CancelledError:
@@ -87,7 +83,7 @@ def _show(host: AgentHost, writing: asyncio.Task[str]) -> None:
         host.notify(Notice(level="info", text=text))
 
 
-async def _write(context: DreamContext, history: History, proposals: Sequence[Proposal]) -> str:
+async def _write(context: DreamContext, history: Recorder | None, proposals: Sequence[Proposal]) -> str:
     """Write `proposals` and return one line on that."""
     job = uuid.uuid4().hex[:_JOB_CHARS]
     return written_text(await asyncio.to_thread(accept, context, history, proposals, job=job))

@@ -10,7 +10,6 @@ from clawbot.agent.command_hosts import AgentHost
 from clawbot.agent.commands import CommandResult
 from clawbot.clock import Clock
 from clawbot.config.paths import Paths
-from clawbot.config.snapshot import quick_settings
 from clawbot.context.privacy import privacy_of
 from clawbot.errors import ClawbotError
 from clawbot.files import PRIVATE_FILE, read_plain, write_atomic
@@ -50,22 +49,19 @@ class SlashDream:
         return await dream_for_schedule(host) or await self.remind(host)
 
     async def remind(self, host: AgentHost) -> str:
-        """Return the line on what waits, once a day; "" in a conversation that may not know the memory. Raises
-        ClawbotError, and OSError."""
-        if not privacy_of(host.conversation.key).memory_file:
+        """Return the line on what waits, once a day; "" in a conversation that may not know the memory, and where
+        dreams are off. Raises ClawbotError, and OSError."""
+        if not privacy_of(host.conversation.key).memory_file or host.deps.memory.settings.dream.mode == "off":
             return ""
         profile, clock = host.deps.profile, host.deps.clock
-        return await asyncio.to_thread(_reminder, Paths(profile.home), profile.agent_id, clock)
+        return await asyncio.to_thread(_reminder, proposal_store(Paths(profile.home), profile.agent_id, clock), clock)
 
 
 SLASH = SlashDream()
 
 
-def _reminder(paths: Paths, agent_id: str, clock: Clock) -> str:
-    """Return the line, and store that it was shown today. Blocks. Raises OSError, ConfigError."""
-    if quick_settings(paths).memory.dream.mode == "off":
-        return ""
-    store = proposal_store(paths, agent_id, clock)
+def _reminder(store: ProposalStore, clock: Clock) -> str:
+    """Return the line, and store that it was shown today. Blocks. Raises OSError."""
     count, today = len(store.pending()), clock.now().date().isoformat()
     if not count or _last_day(store) == today:
         return ""

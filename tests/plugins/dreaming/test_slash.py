@@ -32,15 +32,16 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> StillClock:
     return made
 
 
-async def opened(dream: Any = "propose", session: str | None = None) -> Runtime:
-    """A conversation with the offline model, in a home with one note and MEMORY.md."""
+async def opened(dream: Any = "propose", session: str | None = None, config: Path | None = None) -> Runtime:
+    """A conversation with the offline model, in a home with one note and MEMORY.md; its settings are in `config`."""
     home = Paths(find_home())
     workspace = home.home / "workspace"
     (workspace / "memory").mkdir(parents=True, exist_ok=True)
     (workspace / "MEMORY.md").write_text(MEMORY)
     (workspace / "memory" / "2026-11-19.md").write_text(NOTE)
-    home.config_file.write_text(yaml.safe_dump({**SETTINGS, "memory": {"dream": dream}}))
-    return await Runtime.open(RuntimeOptions(session=session, watch=False, background=False, flush_at_end=False))
+    (config or home.config_file).write_text(yaml.safe_dump({**SETTINGS, "memory": {"dream": dream}}))
+    options = RuntimeOptions(session=session, watch=False, background=False, flush_at_end=False, config_file=config)
+    return await Runtime.open(options)
 
 
 @pytest.fixture
@@ -121,14 +122,17 @@ async def test_the_reminder_comes_once_a_day_as_long_as_something_waits(runtime:
     assert await slash.SLASH.remind(agent) == ""
 
 
-@pytest.mark.parametrize(("dream", "session"), [("off", None), ("propose", "agent:main:a:group:b")])
+@pytest.mark.parametrize(
+    ("dream", "session", "config"),
+    [("off", None, ""), ("off", None, "other.yaml"), ("propose", "agent:main:a:group:b", "")],
+)
 async def test_no_reminder_where_dreams_are_off_or_the_memory_is_not_for_the_session(
-    clock: StillClock, dream: str, session: str | None
+    clock: StillClock, dream: str, session: str | None, config: str, tmp_path: Path
 ) -> None:
     runtime = await opened()
     await said(runtime, "/dream")
     await runtime.close(hasty=True)
-    runtime = await opened(dream, session)
+    runtime = await opened(dream, session, tmp_path / config if config else None)
     assert await slash.SLASH.remind(runtime.agent) == ""
     await runtime.close(hasty=True)
 
@@ -141,8 +145,11 @@ async def test_the_job_proposes_and_its_line_is_the_reminder(runtime: Runtime) -
     assert (memory(runtime), shown) == (MEMORY, [])
 
 
-async def test_the_job_writes_where_it_may_and_names_what_it_wrote(clock: StillClock) -> None:
-    runtime = await opened("auto")
+@pytest.mark.parametrize("config", ["", "other.yaml"])
+async def test_the_job_writes_where_it_may_and_names_what_it_wrote(
+    clock: StillClock, config: str, tmp_path: Path
+) -> None:
+    runtime = await opened("auto", config=tmp_path / config if config else None)
     line = await runtime.agent.idle.run("dream")
     assert line == "A dream made 2 changes in MEMORY.md: /undo takes them back."
     assert "my sister Ada lives in Berlin" in memory(runtime)
