@@ -19,9 +19,10 @@ NOTES = (".md", ".markdown")
 class Author(Struct, frozen=True, omit_defaults=True):
     """Who makes a change: `by` is the part of the program ("tool:edit", "flush", "import") or "user".
 
-    `session` is the id of the session, `key` its key, `entry` the id of the message that asked for it, `job` the id of
-    the schedule's job; `undoes` is the id of the change that this one takes back. `sources` are the lines that a dream
-    made it from: `FILE:LINE` before the change, or `FILE` for the lines with the same text.
+    `session` is the id of the session, `key` its key, `entry` the id of the message that asked for it, `job` the name
+    of the schedule's job, or the id of all that a dream wrote at once; `undoes` is the id of the change that this one
+    takes back. `sources` are the lines that a dream made it from: `FILE:LINE` before the change, or `FILE` for the
+    lines with the same text.
     """
 
     by: str
@@ -64,6 +65,8 @@ def position_in(target: str) -> tuple[str, int | None]:
     return (target if number is None else name), number
 
 
+JOB: ContextVar[str] = ContextVar("job", default="")
+"""The name of the schedule's job that takes this turn, "" for none."""
 _CURRENT: ContextVar[tuple[Recorder, Author] | None] = ContextVar("recorder", default=None)
 _NOTHING = contextlib.nullcontext()
 

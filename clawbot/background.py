@@ -13,6 +13,7 @@ from typing import Literal
 
 from clawbot.agent.agent import Agent
 from clawbot.agent.events import Event, MessageFinished, NoteKept, Notice, ToolStarted, TurnEnded
+from clawbot.authors import JOB
 from clawbot.clock import Clock
 from clawbot.deadline import InterruptedTurnError
 from clawbot.errors import ClawbotError
@@ -154,7 +155,11 @@ async def run_here(agent: Agent, job: Job) -> str:
                 return await agent.idle.run(job.command)
             except InterruptedTurnError as error:
                 raise JobSkippedError(STOPPED, postponed=True) from error
-    return await take_turn(agent, prompt_of(job, agent.deps.clock.now()))
+    token = JOB.set(job.name)
+    try:
+        return await take_turn(agent, prompt_of(job, agent.deps.clock.now()))
+    finally:
+        JOB.reset(token)
 
 
 async def check_heartbeat(workspace: Path, *, busy: bool = False) -> None:

@@ -20,7 +20,7 @@ from clawbot.agent.conversation import Conversation
 from clawbot.agent.events import ApprovalRequested, Emit, Scope, ToolFinished, ToolOutput, ToolStarted, warning
 from clawbot.agent.hooks import SessionHooks
 from clawbot.agent.slash import ShellCommand
-from clawbot.authors import Author, recording
+from clawbot.authors import JOB, Author, recording
 from clawbot.clock import Clock, epoch_ms
 from clawbot.deadline import InterruptedTurnError
 from clawbot.hooks.events import ToolAfter, ToolBefore
@@ -125,7 +125,7 @@ class HookedTools:
                 is_asked = call.id in [each.id for each in item.message.tool_calls]
                 entry = item.entry_id if is_asked else ""
                 break
-        return Author(f"tool:{call.name}", conversation.session_id, conversation.session.record.key, entry)
+        return Author(f"tool:{call.name}", conversation.session_id, conversation.session.record.key, entry, JOB.get())
 
 
 class Repeats:

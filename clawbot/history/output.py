@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from clawbot.history.changes import History
+from clawbot.history.changes import DREAM, History
 from clawbot.history.undoing import diff
 from clawbot.history.values import UNKNOWN, Change, Undone
 from clawbot.text.interface import _
@@ -27,8 +27,9 @@ def log_line(change: Change, zone: dt.tzinfo | None) -> str:
     moment = dt.datetime.fromisoformat(change.time).astimezone(zone)
     was = f" (was {change.was})" if change.was else ""
     what = "" if was else " (new)" if not change.before else " (deleted)" if not change.after else ""
-    undoes = f" (undoes {change.author.undoes})" if change.author.undoes else ""
-    return f"{change.id}  {moment:%Y-%m-%d %H:%M:%S}  {change.author.by:<20}  {change.path}{was}{what}{undoes}"
+    known = {"undoes": change.author.undoes, "job": "" if change.author.by == DREAM else change.author.job}
+    more = "".join(f" ({name} {text})" for name, text in known.items() if text)
+    return f"{change.id}  {moment:%Y-%m-%d %H:%M:%S}  {change.author.by:<20}  {change.path}{was}{what}{more}"
 
 
 def change_lines(history: History, change: Change, zone: dt.tzinfo | None) -> Iterator[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from clawbot.cli.main import root
@@ -12,6 +14,7 @@ from clawbot.history import History, history_of
 from clawbot.mcp.serving import AppendArguments, MemoryAppendTool
 from clawbot.messages import ToolCallBlock
 from clawbot.runtime import Runtime, RuntimeOptions
+from clawbot.scheduling.jobs import Job, Kind, Once
 from clawbot.tools.folder import WorkspaceFolder
 from tests.agent.fakes import calls, says
 from tests.agent.gate_host import PurposeModel
@@ -63,6 +66,22 @@ async def test_a_tool_names_the_message_that_called_it(world: World) -> None:
     for by in ("tool:append", "tool:shell", "user"):
         assert (made[by].author.session, made[by].author.key) == (session, key)
     assert made["user"].path == "MEMORY.md"
+
+
+@pytest.mark.parametrize(("kind", "session"), [("prompt", "agent:main:main"), ("heartbeat", "agent:main:tidy")])
+async def test_a_job_is_named(world: World, kind: Kind, session: str) -> None:
+    append = ToolCallBlock("c1", "append", {"path": "memory/trip.md", "content": "- by the job"})
+    (world.workspace / "HEARTBEAT.md").write_text("Tidy up.\n", "utf-8")
+    world.model = PurposeModel(chat=[calls(append), says("Done."), calls(append), says("Done.")])
+    runtime = await Runtime.open(RuntimeOptions(session=session, watch=False))
+    await runtime.run_job(
+        Job(name="tidy", agent_id="main", kind=kind, when=Once(""), session_key=session, prompt="Tidy.")
+    )
+    await say(runtime, "and once more")
+    await runtime.close()
+    assert [change.author.job for change in history(world).changes("memory/trip.md")] == ["", "tidy"]
+    listed = await asyncio.to_thread(CliRunner().invoke, root, ["memory", "log", "memory/trip.md"])
+    assert [line.endswith("(job tidy)") for line in listed.stdout.splitlines()] == [False, True]
 
 
 def test_an_mcp_client_is_named(world: World) -> None:
