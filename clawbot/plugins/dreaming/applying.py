@@ -71,6 +71,8 @@ def _write(folder: GuardedFolder, path: str, before: bytes | None, lines: Sequen
     if before is None:
         # Not by `create`: a kill could leave it with two names, and then it is not read.
         folder.replace(path, after.encode(), check=partial(_demand_missing, folder, path))
+    elif (state := folder.state(path)) is not None and not state.st_mode & 0o222:
+        raise PermissionError(errno.EACCES, "is read-only", path)
     else:
         folder.replace_known(path, before, encoded_like(after, before))
 

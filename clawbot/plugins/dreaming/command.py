@@ -43,8 +43,8 @@ def command(*, days: int | None, dry_run: bool, applies: bool, agent_id: str, fi
     outcome, applied = asyncio.run(_dream(Setup.load(file), agent_id, days, dry_run=dry_run, applies=applies))
     data = {"proposals": [msgspec.to_builtins(each) for each in outcome.pending]}
     answer(as_json, data, lines_of(outcome, applied), remarks_of(outcome, applied))
-    if any(each.status == "refused" for each in applied):
-        fail(_("Not all of it could be written."))
+    if (left := next((each for each in applied if each.status in ("refused", "failed")), None)) is not None:
+        fail(_("Not all of it could be written: {reason}.").format(reason=left.reason))
 
 
 async def _dream(
