@@ -20,20 +20,23 @@ from clawbot.config.paths import Paths, find_home
 HOMES: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 SETTINGS = "agents: {defaults: {model: offline, memory_search: {provider: none}}}\n"
 FIELDS = {"id", "kind", "file", "text", "sources", "reason"}
-EARLIER = "memory/2020-03-09.md"
+TODAY = f"memory/{datetime.now().astimezone():%Y-%m-%d}.md"
+FILES = {"MEMORY.md": "memory", TODAY: "today", "memory/2020-03-09.md": "earlier"}
 
 
 class Place:
-    """A home with the notes of `language`; what the command makes of it."""
+    """One of `HOMES`, and what the commands make of it."""
 
-    def __init__(self, language: str) -> None:
-        self.home, self.wanted = Paths(find_home()), HOMES[language]
-        self.workspace = self.home.home / "workspace"
-        self.today = f"memory/{datetime.now().astimezone():%Y-%m-%d}.md"
-        (self.workspace / "memory").mkdir(parents=True)
+    def __init__(self, name: str) -> None:
+        self.home = Paths(find_home())
+        self.proposed = HOMES[name]["proposed"]
+        self.memory = self.home.home / "workspace/MEMORY.md"
+        self.home.home.mkdir(parents=True, exist_ok=True)
         self.home.config_file.write_text(SETTINGS, "utf-8")
-        for path, name in (("MEMORY.md", "memory"), (self.today, "today"), (EARLIER, "earlier")):
-            (self.workspace / path).write_text(self.wanted[name], "utf-8")
+        for path, key in FILES.items():
+            if key in HOMES[name]:
+                (self.memory.parent / path).parent.mkdir(parents=True, exist_ok=True)
+                (self.memory.parent / path).write_text(HOMES[name][key], "utf-8")
 
     def run(self, *arguments: str, code: int = 0) -> Result:
         result = CliRunner().invoke(root, ["memory", *arguments])
@@ -43,68 +46,56 @@ class Place:
     def dream(self, *arguments: str) -> list[list[str]]:
         """The kind of each proposal, and its text without the days."""
         found = json.loads(self.run("dream", "--json", *arguments).stdout)["proposals"]
-        assert all(each.keys() >= FIELDS and each["file"] == "MEMORY.md" for each in found)
-        assert all(set(each) - FIELDS <= {"old", "until", "target"} for each in found)
+        assert all(each["file"] == "MEMORY.md" and set(each) - {"old", "until", "target"} == FIELDS for each in found)
+        assert {source.partition(":")[0] for each in found for source in each["sources"]} <= FILES.keys()
         return [[each["kind"], each["text"].partition(" (")[0]] for each in found]
 
     def files(self) -> dict[str, bytes | None]:
-        """All that is there but the log and the snapshot of the settings, folders too."""
-        below = self.home.home
-        found = [path for path in below.rglob("*") if path.suffix not in (".log", ".snapshot") and path.name != "logs"]
-        return {str(path.relative_to(below)): None if path.is_dir() else path.read_bytes() for path in found}
+        """All that is there but the log, the snapshot of the settings and the day of the last dream; folders too."""
+        found = {path for path in self.home.home.rglob("*") if path.suffix not in (".log", ".snapshot")}
+        return {
+            str(path): None if path.is_dir() else path.read_bytes()
+            for path in found
+            if path.stem not in ("logs", "state")
+        }
 
 
-@pytest.fixture(params=HOMES)
+@pytest.fixture
 def place(request: pytest.FixtureRequest) -> Place:
     return Place(request.param)
 
 
+@pytest.mark.parametrize("place", HOMES, indirect=True)
 def test_a_dry_run_leaves_nothing_behind(place: Place) -> None:
     before = place.files()
-    assert place.dream("--dry-run") == place.wanted["proposed"]
-    assert "--apply writes all of them" in place.run("dream", "--dry-run").stderr
-    assert place.files() == before
-    assert place.dream("--dry-run", "--days", "2") == place.wanted["proposed"][1:]
+    assert place.dream("--dry-run") == place.proposed
+    assert ("--apply writes all" if place.proposed else "Nothing to propose") in place.run("dream", "--dry-run").stderr
+    assert place.dream("--dry-run", "--days", "2") == place.proposed[1:]
     place.run("dream", "--dry-run", "--apply", code=2)
     place.run("dream", "--days", "0", code=2)
+    assert place.files() == before
 
 
+@pytest.mark.parametrize("place", HOMES, indirect=True)
 def test_all_is_written_once_as_entries_that_undo_takes_back(place: Place) -> None:
     before = place.files()
-    proposed = json.loads(place.run("dream", "--json").stdout)["proposals"]
-    assert {source for each in proposed for source in each["sources"]} >= {f"{EARLIER}:1", f"{place.today}:2"}
-    assert json.loads(place.run("dream", "--json").stdout)["proposals"] == proposed
-    assert place.files()["workspace/MEMORY.md"] == before["workspace/MEMORY.md"]
-    assert place.dream("--apply") == place.wanted["proposed"]
+    assert place.dream() == place.dream() == place.proposed
+    assert place.files().get(str(place.memory)) == before.get(str(place.memory))
+    assert place.dream("--apply") == place.proposed
     assert place.dream() == place.dream("--days", "9999") == []
     entries = json.loads(place.run("log", "--json").stdout)["entries"]
-    assert [(each["by"], each["path"]) for each in entries] == [("dream", "MEMORY.md")] * len(proposed)
-    assert [each["job"] for each in entries] == [each["id"] for each in proposed][::-1]
+    assert [(each["by"], each["path"]) for each in entries] == [("dream", "MEMORY.md")] * len(place.proposed)
     for each in entries:
         place.run("undo", each["id"])
-    assert place.files()["workspace/MEMORY.md"] == before["workspace/MEMORY.md"]
+    assert place.files().get(str(place.memory)) == before.get(str(place.memory))
     assert place.dream("--days", "9999") == []
 
 
-def test_a_home_without_notes_or_without_memory_file(place: Place) -> None:
-    memory = place.workspace / "MEMORY.md"
-    memory.unlink()
-    assert {kind for kind, _ in place.dream("--apply")} == {"add"}
-    assert memory.read_text("utf-8").count("\n") == 3
-    for each in json.loads(place.run("log", "--json").stdout)["entries"]:
-        place.run("undo", each["id"])
-    assert not memory.exists()
-    for path in (place.today, EARLIER):
-        (place.workspace / path).unlink()
-    assert "Nothing to propose" in place.run("dream", "--apply", "--days", "9999").stderr
-
-
 @pytest.mark.parametrize("problem", ["read-only", "MEMORY.md", ""])
+@pytest.mark.parametrize("place", ["en", "zh"], indirect=True)
 def test_what_can_not_be_written_is_one_error(place: Place, monkeypatch: pytest.MonkeyPatch, problem: str) -> None:
     place.dream()
     before, create = place.files(), guarded._create
-    if problem == "read-only":
-        (place.workspace / "MEMORY.md").chmod(0o444)
 
     def full(folder: int, name: str, *rest: Any, **more: Any) -> None:
         if problem in name:
@@ -112,12 +103,10 @@ def test_what_can_not_be_written_is_one_error(place: Place, monkeypatch: pytest.
         create(folder, name, *rest, **more)
 
     monkeypatch.setattr(guarded, "_create", full)
+    place.memory.chmod(0o444 if problem == "read-only" else 0o644)
     failed = place.run("dream", "--apply", "--json", code=1)
     assert failed.stderr.count("\n") == 1
     assert ("is read-only" if problem == "read-only" else "No space left on device") in failed.stderr
     after = place.files()
-    assert {path: after[path] for path in before if "state.json" not in path} == {
-        path: data for path, data in before.items() if "state.json" not in path
-    }
+    assert {path: after[path] for path in before} == before
     assert not [path for path in after if path.endswith(".tmp")]
-    monkeypatch.undo()
