@@ -155,6 +155,7 @@ class SharedServices:
         """Create what is missing in the workspace, and restore what an interrupted command had swapped."""
         if left := recover(self.paths.home, self.workspace):
             self.notices.append(Notice(level="warning", text=left))
+        self.history.warn = lambda text: self.notices.append(Notice(level="warning", text=text))
         record = self.paths.workspace_record(self.workspace)
         seed_workspace(self.workspace, shipped("workspace_template"), self.clock, record, self.history)
         self.notices += _bent_notices(self.workspace)
@@ -170,6 +171,8 @@ class SharedServices:
         if self._started:
             return
         self._started = True
+        loop = asyncio.get_running_loop()
+        self.history.warn = lambda text: loop.call_soon_threadsafe(self._warn, text)
         if self.memory is not None:
             self.memory.on_progress = self._progressed
             if self.options.watch:

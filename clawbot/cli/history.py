@@ -31,6 +31,7 @@ def _opened(agent_id: str, file: Path | None) -> History:
     logging = settings.logging
     setup_logging(paths.log_file, logging.level, logging.max_bytes, logging.backups)
     history = history_of(settings, paths, agent_id, SystemClock())
+    history.warn = warn
     try:
         history.notice()
     except OSError as error:

@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -35,7 +35,7 @@ _MB = 1024**2
 class History:
     """The history in `folder` of the memory files of `workspace`. Implements `Recorder`. All methods block.
 
-    Changes are recorded whatever happens: if the disk is full, the change is made and a warning is logged once. The
+    Changes are made whatever happens: if the disk is full, `warn` is called once, in any thread; as made, it logs. The
     other methods raise OSError.
     """
 
@@ -48,6 +48,7 @@ class History:
         self._log = Log(folder)
         self._scan = Scan(workspace, self.contents)
         self._mutex = threading.RLock()
+        self.warn: Callable[[str], object] = log.warning
         self._warned = False
         self._pruned: datetime | None = None
 
@@ -107,12 +108,13 @@ class History:
 
     @contextlib.contextmanager
     def _surviving(self) -> Iterator[None]:
-        """Log an error of the disk once: what the user changes is more important than its record."""
+        """Warn once of an error of the disk: what the user changes is more important than its record."""
         try:
             yield
         except OSError as error:
             if not self._warned:
-                log.warning("changes of memory files are not recorded: %s: %s", error.filename, error.strerror)
+                text = _("Changes of memory files are not recorded and can't be undone: {file}: {error}.")
+                self.warn(text.format(file=self.folder, error=error.strerror))
             self._warned = True
 
     def _path_in(self, root: Path, path: str) -> str:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 
 import pytest
 from click.testing import CliRunner
 
+from clawbot.agent.events import Notice
 from clawbot.cli.main import root
 from clawbot.config.load import load_settings
 from clawbot.history import History, history_of
+from clawbot.history.contents import Contents
 from clawbot.mcp.serving import AppendArguments, MemoryAppendTool
 from clawbot.messages import ToolCallBlock
 from clawbot.runtime import Runtime, RuntimeOptions
@@ -82,6 +86,22 @@ async def test_a_job_is_named(world: World, kind: Kind, session: str) -> None:
     assert [change.author.job for change in history(world).changes("memory/trip.md")] == ["", "tidy"]
     listed = await asyncio.to_thread(CliRunner().invoke, root, ["memory", "log", "memory/trip.md"])
     assert [line.endswith("(job tidy)") for line in listed.stdout.splitlines()] == [False, True]
+
+
+async def test_the_user_is_warned_once_that_nothing_is_recorded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_contents: Contents, _data: bytes) -> str:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "objects")
+
+    lines = ["- one", "- two"]
+    appends = [ToolCallBlock(f"c{line}", "append", {"path": "memory/trip.md", "content": line}) for line in lines]
+    world.model = PurposeModel(chat=[each for call in appends for each in (calls(call), says("Done."))])
+    runtime = await Runtime.open(RuntimeOptions(approvals=False, watch=False))
+    monkeypatch.setattr(Contents, "add", full)
+    events = [event for line in lines for event in await say(runtime, f"note {line}")]
+    await runtime.close()
+    assert (world.memory / "trip.md").read_text("utf-8").splitlines() == lines
+    shown = [event.text for event in events if isinstance(event, Notice) and event.level == "warning"]
+    assert [("not recorded" in text, "No space left on device" in text) for text in shown] == [(True, True)]
 
 
 def test_an_mcp_client_is_named(world: World) -> None:

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from clawbot.cli.memory import Setup, one_agent
-from clawbot.cli.output import answer, fail
+from clawbot.cli.output import answer, fail, warn
 from clawbot.clock import SystemClock
 from clawbot.history import history_of
 from clawbot.plugins.dreaming.dream import accept, context_of
@@ -67,4 +67,5 @@ async def _dream(
     if not applies:
         return outcome, ()
     history = history_of(setup.settings, setup.paths, agent_id, clock)
+    history.warn = warn
     return outcome, await asyncio.to_thread(accept, context, history, outcome.pending)
