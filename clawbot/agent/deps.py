@@ -99,10 +99,9 @@ class FrontEnd(Struct, frozen=True):
 
 
 class MemoryAccess(Struct, frozen=True):
-    """The memory of the agent. `index` is None when it is switched off; `settings` are `memory`. `forget` removes
-    words from notes and index, or only lists where they are unless it is `sure`, and returns lines; None where nobody
-    can be asked. `recorder` records changes of memory files; `undo` takes the last one of a session or a dream
-    back, and returns what to show."""
+    """The memory of the agent. `index` is None when it is switched off; `settings` are `memory`. `forget` removes words
+    from notes and index, or only lists where they are unless it is `sure`, and returns lines; None where nobody can be
+    asked. `recorder` records changes of memory files; `undo` takes the last one back, and returns what to show."""
 
     index: MemoryBackend | None = None
     settings: MemorySettings = MemorySettings()

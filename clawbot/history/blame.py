@@ -43,6 +43,7 @@ MAX_BYTES = 20 * 1024**2  # of a file; the index takes no larger one
 MAX_HASHED = 64 * 1024**2  # bytes compared to find a write again that is at another position now
 MIN_SHARE = 0.6  # of the rarity of a line's words that a message must have for a guess
 MIN_TOKENS = 2
+MAX_STEPS = 12  # from a line to the one that a dream made it from
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 _STAMP = re.compile(r"^(?:\d{4}-\d{2}-\d{2} )?\d{2}:\d{2} (?:user|assistant): ")
 _DAY_MS = 24 * 3600 * 1000
@@ -120,17 +121,17 @@ class _Files:
         _add_messages(lines, path, authors, search)
         return [BlamedLine(at, line, author) for at, (line, author) in enumerate(zip(lines, authors, strict=True), 1)]
 
-    def _followed(self, line: BlamedLine) -> LineAuthor | None:
+    def _followed(self, line: BlamedLine, steps: int = MAX_STEPS) -> LineAuthor | None:
         """Return the author of `line`, with the newest session of the lines that a dream made it from."""
         author = line.author
-        if author is None or not author.sources:
+        if author is None or not (author.sources and steps):
             return author
-        found = sorted(self._sources(line.text, author), key=lambda each: each.time, reverse=True)
+        found = sorted(self._sources(line.text, author, steps - 1), key=lambda each: each.time, reverse=True)
         origin = next((each for each in found if each.session), LineAuthor(""))
         names = dict.fromkeys(name for each in found for name in each.sources)
         return structs.replace(origin, by=author.by, time=author.time, sources=tuple(names))
 
-    def _sources(self, text: str, author: LineAuthor) -> Iterator[LineAuthor]:
+    def _sources(self, text: str, author: LineAuthor, steps: int) -> Iterator[LineAuthor]:
         """Yield the authors of the lines that the line `text` was made from, with their positions; only of those that
         have a word in common with it."""
         words = {token.text for token in tokens_of(text)}
@@ -139,7 +140,7 @@ class _Files:
             lines = self._before(path, author.time)
             for line in lines if number is None else lines[number - 1 : number]:
                 if line.text == text or (number and any(token.text in words for token in tokens_of(line.text))):
-                    origin = self.followed(line) or LineAuthor("")
+                    origin = self.followed(line, steps) or LineAuthor("")
                     time = origin.time or str(date_of(path) or "")
                     yield structs.replace(origin, time=time, sources=origin.sources or (f"{path}:{line.line}",))
 
