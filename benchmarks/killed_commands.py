@@ -1,4 +1,5 @@
-"""Kills commands at random moments: an import and the download of a model, which the same command completes.
+"""Kills commands at random moments: an import and the download of a model, which the same command completes, and what
+writes the memory: dreams, undos, the history.
 
 Used by kills.py, whose rounds these are.
 """
@@ -17,12 +18,17 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
+from datetime import date, timedelta
 from http.server import BaseHTTPRequestHandler
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, cast
 
-from clawbot.files import is_aside
+from clawbot.clock import SystemClock
+from clawbot.config.load import load_settings
+from clawbot.config.paths import Paths
+from clawbot.files import digest_of, is_aside
+from clawbot.history import history_of
 from tests.importing import homes
 from tests.local_model.hosts import SMALL, FileHost, serving
 
@@ -37,6 +43,7 @@ class CommandKills(ABC):
     """One home in which a command is killed, and called again."""
 
     kind = ""
+    earliest = 0.1  # share of the time of a command after which it may be killed
 
     def __init__(self, home: Path, chance: random.Random) -> None:
         self._home = home
@@ -73,7 +80,7 @@ class CommandKills(ABC):
             self._span = time.monotonic() - began
             return False
         try:
-            process.communicate(timeout=self._chance.uniform(0.1, 1.0) * self._span)
+            process.communicate(timeout=self._chance.uniform(self.earliest, 1.0) * self._span)
         except subprocess.TimeoutExpired:
             process.send_signal(self._chance.choice((signal.SIGKILL,) * 8 + (signal.SIGTERM, signal.SIGHUP)))
             process.communicate(timeout=PATIENCE)
@@ -221,3 +228,85 @@ class PullKills(CommandKills):
         """Let the last download come to its end."""
         self._complete()
         self._open.close()
+
+
+class DreamKills(CommandKills):
+    """Dreams, undos, and the log, which ends what a kill left open."""
+
+    kind = "dream"
+    earliest = 0.5
+    seed = "# Memory\n\n- My dentist is Dr. Kim (since 2020-01-10)\n"
+
+    def __init__(self, home: Path, chance: random.Random) -> None:
+        super().__init__(home, chance)
+        self._state, self._spans = home / ".clawbot", dict[str, float]()
+        self._workspace = self._state / "workspace"
+        (self._workspace / "memory").mkdir(parents=True)
+        (self._workspace / "MEMORY.md").write_text(self.seed)
+        (self._state / "config.yaml").write_text("agents: {defaults: {model: offline}}\n")
+        paths = Paths(self._state)
+        self._history = history_of(load_settings(paths).settings, paths, "main", SystemClock())
+
+    def round(self) -> None:
+        """Write a note, kill a command, look, and complete the dream now and then."""
+        self._rounds += 1
+        number, day = self._rounds, date(2020, 1, 10) + timedelta(days=self._rounds)
+        facts = (
+            f"My dentist is now Dr. Okafor{number}",
+            f"my aunt Ada{number} lives in Porto",
+            f"我表弟小王{number}住在柏林",
+        )
+        (self._workspace / f"memory/{day}.md").write_text("".join(f"- {fact}\n" for fact in facts), "utf-8")
+        while not self._kill_one():
+            pass
+        self._look()
+        if self._chance.random() < 0.5:
+            self._run("memory", "dream", "--apply")
+            self._look()
+
+    def _kill_one(self) -> bool:
+        undo = [("undo", ident) for ident in self._undoable()[:1]]
+        command = self._chance.choice([("dream", "--apply"), ("dream", "--apply"), ("log",), *undo])
+        self._span = self._spans.get(command[0], 0.0)
+        killed = self._kill("memory", *command)
+        self._spans[command[0]] = self._span
+        self.figures[f"any|memory {command[0]}", "ends"] += killed
+        return killed
+
+    def _undoable(self) -> list[str]:
+        """The changes that dreams made and nobody took back, newest first."""
+        changes = self._history.changes()
+        gone = {change.author.undoes for change in changes}
+        return [change.id for change in changes if change.author.by == "dream" and change.id not in gone]
+
+    def _look(self) -> None:
+        """Look whether each file is as the history has it, holds no line twice, and no proposal was made twice."""
+        self._history.notice()
+        for path in self._workspace.rglob("[!.]*.md"):
+            name, data = str(path.relative_to(self._workspace)), path.read_bytes()
+            changes = self._history.changes(name)
+            if not name.startswith("memory/20") and any(change.author.by == "user" for change in changes):
+                self.problems.append(f"dream: {name} has what no change of the history made")
+            if changes and digest_of(data) != changes[0].after:
+                self.problems.append(f"dream: {name} is not as the history has it")
+            twice = [line for line, count in Counter(data.decode().splitlines()).items() if line and count > 1]
+            self.problems += [f"dream: {name} has twice: {line}" for line in twice]
+        proposals = self._state / "dreams/main/proposals.jsonl"
+        states: dict[str, str] = {}
+        for line in proposals.read_text("utf-8").split("\n") if proposals.exists() else ():
+            with contextlib.suppress(ValueError):
+                step = json.loads(line)
+                ident = step.get("id") or step["proposal"]["id"]
+                if step["state"] == "proposed" and states.get(ident, "stale") != "stale":
+                    self.problems.append(f"dream: {ident} was proposed twice")
+                states[ident] = step["state"]
+
+    def finish(self) -> None:
+        """Complete the dream, and take all of it back, to the byte."""
+        self._run("memory", "dream", "--apply")
+        self._look()
+        for ident in self._undoable():
+            self._history.undo(ident)
+        left = {path.name for path in self._workspace.rglob("*.md") if not path.name.startswith("20")}
+        if left != {"MEMORY.md"} or (self._workspace / "MEMORY.md").read_text("utf-8") != self.seed:
+            self.problems.append(f"dream: not all was taken back: {left}")

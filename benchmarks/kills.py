@@ -10,7 +10,7 @@ The model answers in the program's own process, at once or after some seconds.
 
 `--kinds` chooses the moments: `plain` as above; `stream`, only while an answer comes word by word; `flush`, only while
 memory takes what leaves the context (`/new`, `/compact`, quit), where each message must be offered once and each note
-be written once; `import` and `pull`, commands of killed_commands.py. Several kinds share the kills.
+be written once; `import`, `pull` and `dream`, commands of killed_commands.py. Several kinds share the kills.
 
 Run: .venv/bin/python benchmarks/kills.py [--kills N] [--kinds KIND,...] [--seed N] [--slow SHARE] [--every ROUNDS]
 """
@@ -33,7 +33,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from killed_commands import ImportKills, PullKills
+from killed_commands import DreamKills, ImportKills, PullKills
 from tables import Table
 
 from clawbot.context.compaction.prompts import REQUIRED
@@ -55,7 +55,7 @@ WATCHED = 0.6  # share of the messages for which the user waits until the screen
 REST = 0.6  # seconds after which a key is an answer
 PATIENCE = 60.0
 SIGNALS = (signal.SIGKILL,) * 8 + (signal.SIGTERM, signal.SIGHUP)
-KINDS = ("plain", "stream", "flush", "import", "pull")
+KINDS = ("plain", "stream", "flush", "import", "pull", "dream")
 FLUSH_PAUSE = 0.4  # seconds of the model before each answer to a flush
 FLUSH_KILL = 3.0  # seconds at most from what ends a session to the kill
 QUOTED = "Notes from the workspace"  # the first words of a message that quotes what flushes wrote
@@ -370,7 +370,7 @@ class Memory:
 
 
 SCREENS = {each.kind: each for each in (Kills, StreamKills, FlushKills)}
-COMMANDS = {each.kind: each for each in (ImportKills, PullKills)}
+COMMANDS = {each.kind: each for each in (ImportKills, PullKills, DreamKills)}
 
 
 def _print(figures: Counter[tuple[str, str]]) -> None:
