@@ -17,24 +17,27 @@ from clawbot.text.copies import wording_of
 from clawbot.text.patterns import lazy_re
 
 _BEFORE = lazy_re(pattern_in("asks_before"), re.IGNORECASE)
+_OPEN = lazy_re(pattern_in("asks_open"), re.IGNORECASE)
 _EXTRA = 2
 """Words that a line may have besides those of an ended one that it repeats."""
 
 
 class AskedTime(Struct, frozen=True):
     """The time that a question asks for: its `days`, each a first and last one; else `today`, or if `is_before` what
-    held before and no longer does."""
+    held before and no longer does. `is_open`: it names no value, but asks for one."""
 
     today: date
     days: tuple[tuple[date, date], ...] = ()
     is_before: bool = False
+    is_open: bool = False
 
     @classmethod
     def of(cls, texts: Sequence[str], today: date) -> AskedTime:
         """Return the time that the wordings `texts` of a question ask for."""
         named = ((each.start, each.end) for text in texts for each in dates_in(text, today, prefer="past"))
         days = tuple(each for each in named if each != (today, today))
-        return cls(today, days, not days and any(map(_BEFORE.search, texts)))
+        is_before = not days and any(map(_BEFORE.search, texts))
+        return cls(today, days, is_before, any(map(_OPEN.search, texts)))
 
     def share(self, validity: Validity) -> float:
         """Return how much of the time a line holds, 0 to 1; of the days or its own ones, whichever are fewer."""
@@ -73,7 +76,7 @@ def put_in_time(statements: Sequence[Statement], asked: AskedTime) -> InTime:
         if day := asked.end_of(statements[old].validity):
             ended[old] = day
         better = [
-            (_likeness(statements[old], statements[at]), -order.index(at), at)
+            (_likeness(statements[old], statements[at], asked), -order.index(at), at)
             for at in order
             if shares[at] > shares[old]
         ]
@@ -110,15 +113,16 @@ def _of_copy(statement: Statement, ended: Iterable[Statement]) -> Validity | Non
     return None
 
 
-def _likeness(old: Statement, new: Statement) -> float:
+def _likeness(old: Statement, new: Statement, asked: AskedTime) -> float:
     """Return the share of words, 0 to 1, that two lines about the same thing have in common: 1 if a colon follows the
     same words. 0 if they are about others, or the `new` one lacks a distinctive word of the question. Where one begins
-    as the other ends, one word in common is enough."""
+    as the other ends, one word in common is enough, and one of an open question."""
     one, other = (set(wording_of(each.text).words) - LITTLE for each in (old, new))
     share = len(one & other) / max(1, min(len(one), len(other)))
     share = 1.0 if _label(old.text) and _label(old.text) == _label(new.text) else share
     follows = old.validity and new.validity and old.validity.until and old.validity.until == new.validity.since
-    return share if old.asked <= new.asked and (share >= MOST or follows) else 0.0
+    has_words = old.asked <= new.asked or (follows and asked.is_open and new.asked)
+    return share if has_words and (share >= MOST or follows) else 0.0
 
 
 def _label(text: str) -> Sequence[str]:
