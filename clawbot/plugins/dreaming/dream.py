@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from clawbot.authors import Recorder
 from clawbot.clock import Clock, epoch_ms
@@ -97,7 +97,9 @@ async def dream(context: DreamContext, *, days: int | None = None, dry_run: bool
     else:
         often = await asyncio.to_thread(often_found, context.transcripts, (now - RECENT).timestamp())
         proposals = await asyncio.to_thread(propose, book, often)
-    return await asyncio.to_thread(_end, context, book, proposals, refused, None if dry_run else now)
+    outcome = await asyncio.to_thread(_end, context, book, proposals, refused, None if dry_run else now)
+    # What the rules proposed themselves and refused is for the log alone.
+    return outcome if model is not None else structs.replace(outcome, refused=())
 
 
 def accept(
