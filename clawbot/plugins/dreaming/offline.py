@@ -36,7 +36,8 @@ _SEARCH = b'"toolName":"memory_search"'
 _ALIKE = 0.8
 _NEAR = timedelta(days=14)  # a day named within is one of the note's time
 _LASTING = frozenset({"preference", "personal", "decision", "identifier"})
-_STATES = lazy_re(rf"[:：](?!\d)|{pattern_in('states')}")
+_STATES = lazy_re(rf"[:：](?!\d)|[=→]|->|{pattern_in('states')}")
+_STAMP = lazy_re(r"\A\[\d{1,2}:\d{2}\]\s*|`")  # what notes of agents have, and no fact
 _MAX_CHARS, _LONG = 240, 160  # of a fact; a longer line, and one with an event, is split into its sentences
 
 
@@ -66,7 +67,8 @@ def _first(line: bytes) -> str:
 def propose(book: Book, often: Collection[str] = ()) -> list[Proposal]:
     """Return what the notes of `book` change in MEMORY.md; `often` are the positions of lines that answered often."""
     entries = [entry for entry in book.entries if validity_of(entry.text).until is None]
-    found = [*_changes(book, entries, often), *_repeated_entries(entries), *_earlier_entries(entries)]
+    written = [entry for entry in entries if entry.number]
+    found = [*_changes(book, entries, often), *_repeated_entries(written), *_earlier_entries(written)]
     return [identified(each) for each in found[:MAX_PROPOSALS]]
 
 
@@ -96,23 +98,32 @@ def _changes(book: Book, entries: Sequence[SourceLine], often: Collection[str]) 
 def is_lasting(text: str, day: date) -> bool:
     """Return whether `text`, of a note of `day`, holds for more than that day."""
     is_change, found = has("lasting", "change", text), marks(text)
-    if not (is_statement(text) if is_change else _may_repeat(text)):
+    if not is_statement(text) or not (is_change or _may_last(text)):
         return False
     if not is_change and _is_near(text, day) and found.isdisjoint({"preference", "personal"}):
         return False
-    states = has("lasting", "habit", text) or _STATES.search(text.lower()) is not None
-    return is_change or states or not found.isdisjoint(_LASTING)
+    return is_change or _is_stated(text) or not found.isdisjoint(_LASTING)
+
+
+def _is_stated(text: str) -> bool:
+    return has("lasting", "habit", text) or _STATES.search(text.lower()) is not None
 
 
 @lru_cache(8_192)
 def _may_repeat(text: str) -> bool:
     """Return whether a statement can be a fact because it is repeated: it is none of what happens on each day."""
-    return is_statement(text) and not (has("lasting", "trivia", text) or has("lasting", "event", text))
+    is_fact = _is_stated(text) or not marks(text).isdisjoint(_LASTING)
+    return is_statement(text) and is_fact and _may_last(text) and not has("lasting", "past", text)
+
+
+def _may_last(text: str) -> bool:
+    return not (has("lasting", "trivia", text) or has("lasting", "event", text))
 
 
 def _facts_in(line: SourceLine) -> Iterator[SourceLine]:
-    is_one = len(line.text) <= _LONG and not has("lasting", "event", line.text)
-    for part in [line.text] if is_one else sentences(line.text):
+    text = _STAMP.sub("", line.text)
+    is_one = len(text) <= _LONG and (has("frames", "from", text) or not has("lasting", "event", text))
+    for part in [text] if is_one else sentences(text):
         if len(part) <= _MAX_CHARS:
             yield structs.replace(line, text=part)
 
@@ -141,8 +152,9 @@ def _replaces(fact: SourceLine, entry: SourceLine) -> bool:
     if not replaces(entry.text, fact.text) or not is_statement(fact.text):
         return False
     since = validity_of(entry.text).since
-    is_one_day = _is_near(fact.text, _day(fact)) and not has("lasting", "change", fact.text)
-    return not is_one_day and (since is None or since < _day(fact))
+    is_change = has("lasting", "change", fact.text) or has("frames", "from", fact.text)
+    is_one_day = _is_near(fact.text, _day(fact)) or not _may_last(fact.text)
+    return (is_change or not is_one_day) and (since is None or since < _day(fact))
 
 
 def _is_near(text: str, day: date) -> bool:
@@ -151,8 +163,14 @@ def _is_near(text: str, day: date) -> bool:
 
 
 def _days_of(fact: SourceLine, all_facts: Iterable[SourceLine]) -> dict[date, str]:
-    """Return the days on which the fact was written, each with its last position."""
-    return {_day(each): each.source for each in all_facts if is_alike(each.text, fact.text, _ALIKE)}
+    """Return the days on which the fact was written since another value held, each with its last position."""
+    days: dict[date, str] = {}
+    for each in all_facts:
+        if is_alike(each.text, fact.text, _ALIKE):
+            days[_day(each)] = each.source
+        elif days and _day(each) < _day(fact) and replaces(fact.text, each.text):
+            days.clear()
+    return days
 
 
 def _adding(fact: SourceLine, is_asked: bool, all_facts: Sequence[SourceLine]) -> Proposal:

@@ -13,7 +13,7 @@ import pytest
 from clawbot.plugins.dreaming.book import Book
 from clawbot.plugins.dreaming.changes import replaces
 from clawbot.plugins.dreaming.offline import is_lasting, often_found, propose
-from clawbot.plugins.dreaming.proposals import SourceLine
+from clawbot.plugins.dreaming.proposals import Proposal, SourceLine, identified
 
 TABLE: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 DAY = date(2026, 3, 9)
@@ -66,6 +66,17 @@ def test_only_the_last_value_of_several_is_proposed() -> None:
     assert [(each.kind, each.text, each.old, each.until) for each in found] == [
         ("supersede", "- I live in Braga (since 2026-03-10)", ("- I live in Porto",), "2026-03-10")
     ]
+
+
+@pytest.mark.parametrize(("memory", "notes", "before", "expected"), TABLE["proposed"])
+def test_one_change_is_proposed(memory: list[str], notes: list[str], before: int, expected: list[str]) -> None:
+    [proposal] = propose(book(memory, *notes, before=before))
+    assert [proposal.kind, proposal.text, proposal.until, *proposal.old] == expected
+
+
+def test_entries_that_only_wait_are_no_sources() -> None:
+    waiting = identified(Proposal("", "add", "MEMORY.md", "- Tea is what Anna likes", (), "It is stated."))
+    assert propose(book(["- Anna likes tea"]).changed(waiting)) == []
 
 
 def test_entries_that_others_state_or_replace_are_found() -> None:
