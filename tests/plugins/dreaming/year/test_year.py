@@ -22,6 +22,8 @@ LEAST = {"scripted": 0.95, "offline": 0.80}
     [
         ("en", "offline", MONTHS),
         ("zh", "scripted", MONTHS),
+        ("mixed", "offline", MONTHS),
+        pytest.param("mixed", "offline", DAYS, marks=pytest.mark.long),
         *(
             pytest.param(language, kind, DAYS, marks=pytest.mark.long)
             for language in ("en", "zh")
