@@ -14,7 +14,7 @@ from clawbot.agent.events import CommandOutput, Notice
 from clawbot.authors import Recorder
 from clawbot.config.paths import Paths
 from clawbot.config.values import format_duration
-from clawbot.deadline import Cancellation, deadline
+from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
 from clawbot.plugins.dreaming.applying import Applied
 from clawbot.plugins.dreaming.dream import DreamContext, DreamOutcome, accept, dream
@@ -35,7 +35,7 @@ def context_in(host: AgentHost) -> DreamContext:
     paths, agent_id = Paths(deps.profile.home), deps.profile.agent_id
     store = proposal_store(paths, agent_id, deps.clock)
     limits, model = deps.memory.settings.dream, deps.model.chat
-    return DreamContext(deps.workspace, paths.sessions(agent_id), store, limits, deps.clock, Cancellation(), model)
+    return DreamContext(deps.workspace, paths.sessions(agent_id), store, limits, deps.clock, model)
 
 
 async def review(host: AgentHost, argument: str) -> CommandOutput:

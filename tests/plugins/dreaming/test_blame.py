@@ -44,7 +44,7 @@ def dreamed(world: World, *names: str) -> History:
     for name in names:
         values = DATA["proposals"][name]
         lists = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
-        [done] = apply(world.workspace, history, [proposal(**{**values, **lists})])
+        done = apply(world.workspace, history, proposal(**{**values, **lists}))
         assert done.status == "written", done
         world.clock.forward(days=1)
     return history
