@@ -173,14 +173,11 @@ def owners_by_history(
         if text is not None:
             new = _lines(as_utf8(text))
             is_dream = author is not None and author.sources
-            old, now = (list(map(_undated, each)) if is_dream else each for each in (version, new))
+            # A dream adds the end of a line that holds no longer: its author stays.
+            old, now = ([validity_of(line).text for line in each] if is_dream else each for each in (version, new))
             version, owners = new, carried(old, owners, now, None if missed else author)
         missed = text is None
     return carried(version, owners, lines, None)
-
-
-def _undated(line: str) -> str:
-    return validity_of(line).text
 
 
 def carried(
