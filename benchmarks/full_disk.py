@@ -361,7 +361,8 @@ def main() -> int:
             problems = outcome.check(os.strerror(ERRORS[chosen.error]))
             count += 1
             wrong += bool(problems)
-            failures = (f"{row['error']} {row['hint']}" for row in outcome.failures)
+            # The text of an exception has its hint at the end.
+            failures = (f"{row['error'].removesuffix(row['hint']).rstrip()} {row['hint']}" for row in outcome.failures)
             ways.update(re.sub(r"/\S*/(?:[0-9a-f-]{36})?", "…/", failure) for failure in failures)
             print("".join(f"{point}: {problem}\n" for problem in problems), end="", flush=True)
             if not point:

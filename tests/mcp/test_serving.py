@@ -67,7 +67,9 @@ async def test_a_foreign_client_finds_a_note_over_stdio_and_keeps_another(home: 
         assert found["results"][0]["path"] == "memory/2026-11-01.md"
 
         assert "min_score" not in listed[0].input_schema["properties"]
-        assert (await found_by(client, "代理端口", minScore=0.35))["results"] == found["results"]
+        # Vectors, which may be there since, find more.
+        bounded = await found_by(client, "代理端口", minScore=0.35)
+        assert {each["citation"] for each in found["results"]} <= {each["citation"] for each in bounded["results"]}
 
         kept = await client.call_tool("memory_append", {"content": "- 喜欢用空格。 password: hunter2-swordfish-9"})
         assert (kept.is_error, "1 secret left out" in text_of(kept)) == (False, True)

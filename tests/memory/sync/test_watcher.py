@@ -146,7 +146,7 @@ async def test_extra_folders_are_followed_and_the_workspace_may_be_one(tmp_path:
 
 
 async def test_a_row_of_changes_is_told_once(tmp_path: Path) -> None:
-    found = Following(tmp_path, debounce=0.2)
+    found = Following(tmp_path, debounce=2)
     await found.watcher.start()
     try:
 
