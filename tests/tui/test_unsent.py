@@ -104,7 +104,8 @@ async def test_later_leaves_them_and_the_command_asks_again(tmp_path: Path) -> N
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("word", ["drop it all", "send", "explain", "你好"])
-async def test_who_begins_to_type_answers_nothing(word: str, tmp_path: Path) -> None:
+async def test_who_begins_to_type_answers_nothing(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clawbot.tui.questions.REST", 60)  # however slowly the keys come here
     runtime = leaving(tmp_path, *TEXTS)
     async with chatting(runtime) as (app, pilot):
         await until(pilot, lambda: asks(app))
