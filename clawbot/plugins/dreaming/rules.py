@@ -151,7 +151,7 @@ def _of_kind(proposal: Proposal, book: Book) -> Problems:
 
 
 def _of_change(proposal: Proposal, book: Book) -> Problems:
-    """The change says something new, and can be made."""
+    """The change states something new, and can be made."""
     others = [line for lines in book.files.values() for line in lines if line not in proposal.old]
     lines = list(book.files.get(proposal.file, ("",)))
     is_there = proposal.kind == "supersede" and proposal.text in lines
