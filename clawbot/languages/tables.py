@@ -15,6 +15,8 @@ from typing import Any, Literal
 Language = Literal["en", "zh", "ja", "ko", "de", "es", "fr"]
 
 LANGUAGES: tuple[Language, ...] = ("en", "zh", "ja", "ko", "de", "es", "fr")
+ALPHABETIC: tuple[Language, ...] = ("en", "de", "es", "fr")
+"""The languages with spaces between their words: no pattern of the others matches without one of their characters."""
 
 _FOLDER = Path(__file__).parent
 

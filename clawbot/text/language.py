@@ -47,6 +47,12 @@ _PLAIN = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {
 }
 
 
+def small_letters(text: str) -> str:
+    """Return `text` in lower case, of the same length: of İ, which becomes two characters, only the first."""
+    lower = text.lower()
+    return lower if len(lower) == len(text) else "".join(char.lower()[:1] for char in text)
+
+
 def detect(sample: str) -> Language | None:
     """Return the language of most of `sample`; None if it has no words. Code, paths and URLs don't count."""
     prose = _NOT_PROSE.sub(" ", sample[:_SAMPLE])

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from clawbot.text.language import COMMON_HAN as HAN
-from clawbot.text.language import STOP_WORDS
+from clawbot.text.language import STOP_WORDS, small_letters
 from clawbot.text.patterns import lazy_re
 from clawbot.text.secret_shapes import Span, is_placeholder
 from clawbot.text.tables import packaged_table
@@ -185,7 +185,7 @@ _WINDOW = 90  # characters examined before a name
 
 def values_in(text: str) -> Iterator[Span]:
     """Yield the secrets that words in the folded `text` declare; may overlap."""
-    lowered = _lowered(text)
+    lowered = small_letters(text)
     lexicon = _lexicon()
     for form in lexicon.forms:
         if any(map(lowered.__contains__, form.marks)):
@@ -197,12 +197,6 @@ def values_in(text: str) -> Iterator[Span]:
         group = next(group for group in _KINDS if name[group])
         for start, end in _behind(text, name, group) or _ahead(text, name, group):
             yield start, end, _KINDS[group]
-
-
-def _lowered(text: str) -> str:
-    """Return `text` in lower case, of the same length."""
-    lowered = text.lower()
-    return lowered if len(lowered) == len(text) else "".join(char.lower()[:1] for char in text)
 
 
 def _names_in(text: str, lowered: str) -> Iterator[re.Match[str]]:

@@ -16,6 +16,7 @@ from clawbot.memory.dates.eastern import CHINESE, JAPANESE, KOREAN
 from clawbot.memory.dates.european import ENGLISH, EUROPEAN, may_name_a_date, without_marks
 from clawbot.memory.dates.grammar import DateRule, FoundDate, Grammar
 from clawbot.memory.dates.ranges import Context, Period, Precision, Prefer, day, month
+from clawbot.text.language import small_letters
 from clawbot.text.patterns import lazy_re
 from clawbot.text.tokens import plain_forms
 
@@ -81,7 +82,6 @@ NUMERIC = Grammar(
 
 
 _HANGUL = lazy_re("[\uac00-\ud7a3]")
-_ASCII_CAPITALS = re.compile("[A-Z]+")
 _MAX_CHARS = 20_000
 _CACHED_CHARS = 1_000
 
@@ -101,19 +101,19 @@ def dates_in(text: str, reference: date, *, prefer: Prefer = "nearest") -> tuple
 def _dates_in(text: str, reference: date, prefer: Prefer) -> tuple[DateRange, ...]:
     plain = plain_forms(text)
     context = Context(reference, prefer, plain)
-    lower = _lower(plain)
+    lower = small_letters(plain)
     found = [each for grammar in _grammars(plain) for each in grammar.find(plain, lower, context)]
     unmarked = without_marks(plain)
-    lower = lower if unmarked is plain else _lower(unmarked)
+    lower = lower if unmarked is plain else small_letters(unmarked)
     if may_name_a_date(lower, context):
         found += EUROPEAN.find(unmarked, lower, context)
     if prefer == "past":
-        found += holidays(_lower(plain), context)
+        found += holidays(small_letters(plain), context)
     if not found:
         return ()
     ranges: dict[tuple[date, date], DateRange] = {}
     kept = _without_overlaps(found)
-    for each in kept if prefer == "nearest" else _related(kept, _lower(plain), reference):
+    for each in kept if prefer == "nearest" else _related(kept, small_letters(plain), reference):
         period = each.period
         named = DateRange(period.start, period.end, plain[each.start : each.end].strip(), period.precision)
         ranges.setdefault((period.start, period.end), named)
@@ -137,12 +137,6 @@ def _grammars(text: str) -> tuple[Grammar, ...]:
     if _HANGUL.search(text):
         return NUMERIC, ENGLISH, CHINESE, KOREAN
     return NUMERIC, ENGLISH, CHINESE, JAPANESE
-
-
-def _lower(text: str) -> str:
-    """Return `text` in lower case with the same length: capitals with a lower case of two characters, as İ, remain."""
-    lower = text.lower()
-    return lower if len(lower) == len(text) else _ASCII_CAPITALS.sub(lambda match: match[0].lower(), text)
 
 
 def _without_overlaps(found: Iterable[FoundDate]) -> list[FoundDate]:
