@@ -120,10 +120,14 @@ def wording_of(text: str) -> Wording:
                 words += [] if word in _PARTICLES or word in _SPOKEN else [word.replace("？", "?")]
             elif word not in _ARTICLES:
                 words.append(stem(word.replace("’", "'")))
-    length = sum(1.0 if len(word) > 1 or word.isascii() else 0.5 for word in words)
-    return (
-        Wording(tuple(words), tuple(values), length < FEW_WORDS) if words else Wording(tuple(values), (), is_short=True)
-    )
+    if not words:
+        return Wording(tuple(values), (), is_short=True)
+    is_short = len(words) < 2 * FEW_WORDS and sum(map(_length, words)) < FEW_WORDS
+    return Wording(tuple(words), tuple(values), is_short)
+
+
+def _length(word: str) -> float:
+    return 1.0 if len(word) > 1 or word.isascii() else 0.5
 
 
 def fold(lines: Sequence[Line], wanted: Set[object] = frozenset(), *, newest: bool = True) -> list[Kept]:

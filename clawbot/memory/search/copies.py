@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import date
 from itertools import pairwise
 
@@ -47,17 +48,19 @@ def without_repetition(
         row = rows[ranked.ids[at]]
         file, below = files[file_of(row.id)], rows.get(row.id + 1)
         day = file.day_at(row.id - id_of(file.id, 0))
-        # A heading alone means little: it represents the line below it.
-        text = f"{row.text}\n{below.text}" if row.kind == "heading" and below else row.text
-        # One of a day or a time alone has the meaning of the line below it: they are one position.
-        position = row.id + 1 if below and wording_of(text).words == wording_of(below.text).words else row.id
+        text, position = row.text, row.id
+        if row.kind == "heading" and below:
+            # A heading alone means little: it represents the line below it.
+            text = f"{row.text}\n{below.text}"
+            # One of a day or a time alone has the meaning of the line below it: they are one position.
+            position += wording_of(text).words == wording_of(below.text).words
         about = "" if file.source == "sessions" else f"{_about(file.path)} {above.get(row.heading or -1, '')}"
-        # Which number it is does not matter: of many nearly equal lines only one is examined.
-        mark = day if day in exact or (row.flags & DATED and _is_relative(_DIGITS.sub("3", text))) else None
         # A fork of a conversation repeats the messages of its parent: they count once.
         if file.source != "sessions" or (text, day) not in seen:
+            mark = day if day in exact else None
             lines[at] = Line(text, day, about, mark, ranked.scores[at], position)
             seen.add((text, day))
+    lines |= _relative({at: line for at, line in lines.items() if rows[ranked.ids[at]].flags & DATED}, lines.values())
     ats = list(lines)
     kept = fold(list(lines.values()), {*words, *exact}, newest=not days)
     return structs.replace(
@@ -67,6 +70,16 @@ def without_repetition(
         asked=[ranked.asked[ats[each.at]] for each in kept],
         more=[each.more for each in kept],
     )
+
+
+def _relative(dated: Mapping[int, Line], lines: Iterable[Line]) -> dict[int, Line]:
+    """Return those of the `dated` lines that name a day by that of their note, with this day as their mark, where
+    others of `lines` have their words."""
+    counts = Counter(wording_of(line.text).words for line in lines)
+    repeated = {at: line for at, line in dated.items() if counts[wording_of(line.text).words] > 1}
+    # Which number it is does not matter: of many nearly equal lines only one is examined.
+    relative = {at: line for at, line in repeated.items() if _is_relative(_DIGITS.sub("3", line.text))}
+    return {at: structs.replace(line, mark=line.day) for at, line in relative.items()}
 
 
 @functools.lru_cache(4_096)
