@@ -7,6 +7,7 @@ import asyncio
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date
+from itertools import islice
 
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
@@ -68,15 +69,11 @@ class SessionIntents:
         self._problem = ""
 
     async def consider(self, text: str, scope: Scope) -> None:
-        """Before a message `text`: write the intent that it states, end the one before it, or quote the first one that
-        it brings up and that was not shown here today. What fails is reported. Raises SessionStoreError."""
-        if scope.origin != "user" or not privacy_of(self._conversation.session.record.key).notes:
+        """Before a message `text`: quote the first intent that it brings up and that was not shown here today. What
+        fails is reported. Raises SessionStoreError."""
+        if not self._may_read(scope) or stated_in(text):
             return
-        if stated := stated_in(text):
-            await self._write(stated, scope.emit)
-        elif is_done_word(text) and (line := self._shown_before()):
-            await self._end(line, scope.emit)
-        elif known := await self._known(scope.emit):
+        if known := await self._known(scope.emit):
             found = await asyncio.to_thread(lambda: [shown(each) for each in brought_up(text, known)])
             today = self._deps.clock.now().date()
             seen = {quoted for quoted, day in self._shown() if day == today} if found else ()
@@ -84,6 +81,19 @@ class SessionIntents:
                 quote = f"{HEAD}\n\n{fenced(line, fence_for([line]))}"
                 entry_id = await self._conversation.quote(quote, (INTENTS,))
                 scope.emit(NotesQuoted(entry_id=entry_id, files=(INTENTS,), text=quote))
+
+    async def carry_out(self, text: str, scope: Scope) -> None:
+        """After a message `text`: write the intent that it states, or end the one that the message before it brought
+        up. What fails is reported."""
+        if not self._may_read(scope):
+            return
+        if stated := stated_in(text):
+            await self._write(stated, scope.emit)
+        elif is_done_word(text) and (line := self._shown_before()):
+            await self._end(line, scope.emit)
+
+    def _may_read(self, scope: Scope) -> bool:
+        return scope.origin == "user" and privacy_of(self._conversation.session.record.key).notes
 
     async def done(self) -> str:
         """End the intent that was shown last in this conversation and is open; returns the answer to the user. Raises
@@ -104,10 +114,11 @@ class SessionIntents:
                 yield quoted, moment_of(entry.moment, zone).date()
 
     def _shown_before(self) -> str:
-        """Return the intent that was shown with the last message of the user; "" if there was none."""
+        """Return the intent that was shown with the user's message before the last one; "" if there was none."""
         messages = self._conversation.messages
-        last = next((at for at in reversed(range(len(messages))) if is_typed(messages[at])), 0)
-        return quoted_in(messages[last - 1].text) if last else ""
+        typed = (at for at in reversed(range(len(messages))) if is_typed(messages[at]))
+        before = next(islice(typed, 1, None), 0)
+        return quoted_in(messages[before - 1].text) if before else ""
 
     async def _write(self, stated: Intent, emit: Emit) -> None:
         try:

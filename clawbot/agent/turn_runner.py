@@ -129,6 +129,7 @@ class TurnRunner:
         message = self._user_message(text, scope, attached)
         entry_id = await self._conversation.add_user(message)
         started(entry_id, message.attached)
+        await self.intents.carry_out(text, scope)
         for problem in attached.problems:
             scope.emit(warning(problem))
         self._hooks.emit(MessageReceived, text=text, entry_id=entry_id, origin=scope.origin)

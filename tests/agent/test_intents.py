@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clawbot.agent.agent import Agent
-from clawbot.agent.events import CommandOutput, Event, NotesQuoted, Notice, TurnEnded
+from clawbot.agent.events import CommandOutput, Event, NotesQuoted, Notice, TurnEnded, TurnStarted
 from clawbot.agent.intents import quoted_in
 from clawbot.clock import SystemClock
 from clawbot.messages import quotes_notes
@@ -59,6 +59,9 @@ def cards(events: list[Event]) -> list[str]:
 
 
 def notices(events: list[Event]) -> list[str]:
+    """The notices; what was done with a message is behind it."""
+    sent = next(at for at, event in enumerate(events) if isinstance(event, TurnStarted))
+    assert not [event for event in events[:sent] if isinstance(event, Notice) and event.level == "info"]
     return [event.text for event in events if isinstance(event, Notice)]
 
 
@@ -66,6 +69,7 @@ async def test_what_is_stated_is_written_named_and_still_answered(agent: Agent, 
     events = await talk(agent, STATED)
     assert file_of(agent).read_text(encoding="utf-8") == f"- {LINE}\n"
     assert Notice(level="info", text=f"{INTENTS}: {LINE}", path=INTENTS, line=1) in events
+    assert notices(events) == [f"{INTENTS}: {LINE}"]
     assert [message.text for message in brain.of("chat")[-1].messages] == [STATED]
     await talk(agent, STATED)
     assert file_of(agent).read_text(encoding="utf-8") == f"- {LINE}\n"
