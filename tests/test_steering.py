@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
-from clawbot.agent.events import ApprovalRequested, Event, MessageSteered
+from clawbot.agent.events import ApprovalRequested, Event, MessageSteered, Notice
 from clawbot.config.paths import find_home
 from clawbot.llm.protocol import ModelInfo
 from clawbot.messages import AssistantMessage, ToolCallBlock, ToolResultMessage, UserMessage
 from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.sessions.unsent import UnsentFile
+from clawbot.text.intents import INTENTS
 from tests.agent.fakes import calls, says
 from tests.agent.gate_host import PurposeModel
 from tests.program import use_models
@@ -119,6 +121,26 @@ async def test_it_is_heard_after_the_tools_and_its_place_stays(model: PurposeMod
     await runtime.agent.outbox.settle()
     assert UnsentFile(folder, key).read() == []
     await runtime.close()
+
+
+async def test_it_may_state_an_intent_bring_it_up_and_end_it(model: PurposeModel) -> None:
+    talk = await talking(model, steers=True)
+    texts = ("When the dentist comes up, remind me to ask for the bill.", "the dentist called", "done")
+    for text in texts:
+        talk.say(text)
+        await talk.came(text, "MessageQueued")
+    talk.allow("go")
+    await talk.done()
+    line = "when the dentist: ask for the bill"
+    stated, quote, called, ended = said(model, 1)[3:]
+    assert (stated, called, ended) == texts
+    assert line in quote
+    file = talk.runtime.agent.deps.workspace / INTENTS
+    assert re.fullmatch(rf"- {line} \(done [0-9-]+\)\n", file.read_text(encoding="utf-8"))
+    assert [event.text for event in talk.events["go"] if isinstance(event, Notice)] == [
+        f"{INTENTS}: {line}", f"Done: {line}",
+    ]  # fmt: skip
+    await talk.runtime.close()
 
 
 async def test_as_shipped_it_waits_for_a_turn_of_its_own(model: PurposeModel) -> None:

@@ -7,6 +7,7 @@ import functools
 import logging
 from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
 from msgspec import UNSET, structs
 
@@ -244,9 +245,12 @@ class TurnRunner:
         sent_some = False
         while (waiting := self._steering()) is not None:
             text, unsent_id = waiting.text, waiting.scope.unsent_id
+            seen_here = replace(waiting.scope, emit=scope.emit)
+            await self.intents.consider(text, seen_here)
             entry_id = await self._conversation.add_user(self._user_message(text, waiting.scope))
             waiting.sent = True
             scope.emit(MessageSteered(text=text, entry_id=entry_id, unsent_id=unsent_id))
+            await self.intents.carry_out(text, seen_here)
             self._hooks.emit(MessageReceived, text=text, entry_id=entry_id, origin=waiting.scope.origin)
             sent_some = True
         return sent_some
