@@ -187,7 +187,7 @@ async def stream(home: Path, name: str, size: int) -> list[Row]:
             await _until(lambda: not app.chat.turns.busy)
         used = time.process_time() - cpu
         return [
-            (f"stream {size:,} characters, {name}: CPU", f"{used:.2f} s", "2 s"),
+            (f"stream {size:,} characters, {name}: CPU", f"{used:.2f} s", f"{size // 10_000} s"),
             (
                 f"stream, {name}: longest delta / longest stall",
                 f"{longest * 1000:.0f} / {stalls.longest * 1000:.0f} ms",
