@@ -71,16 +71,15 @@ class SessionIntents:
     async def consider(self, text: str, scope: Scope) -> None:
         """Before a message `text`: quote the first intent that it brings up and that was not shown here today. What
         fails is reported. Raises SessionStoreError."""
-        if not self._may_read(scope) or stated_in(text):
+        if stated_in(text) or not self._may_read(scope) or not (known := await self._known(scope.emit)):
             return
-        if known := await self._known(scope.emit):
-            found = await asyncio.to_thread(lambda: [shown(each) for each in brought_up(text, known)])
-            today = self._deps.clock.now().date()
-            seen = {quoted for quoted, day in self._shown() if day == today} if found else ()
-            if line := next((line for line in found if line not in seen), ""):
-                quote = f"{HEAD}\n\n{fenced(line, fence_for([line]))}"
-                entry_id = await self._conversation.quote(quote, (INTENTS,))
-                scope.emit(NotesQuoted(entry_id=entry_id, files=(INTENTS,), text=quote))
+        found = await asyncio.to_thread(lambda: [shown(each) for each in brought_up(text, known)])
+        today = self._deps.clock.now().date()
+        seen = {quoted for quoted, day in self._shown() if day == today} if found else ()
+        if line := next((line for line in found if line not in seen), ""):
+            quote = f"{HEAD}\n\n{fenced(line, fence_for([line]))}"
+            entry_id = await self._conversation.quote(quote, (INTENTS,))
+            scope.emit(NotesQuoted(entry_id=entry_id, files=(INTENTS,), text=quote))
 
     async def carry_out(self, text: str, scope: Scope) -> None:
         """After a message `text`: write the intent that it states, or end the one that the message before it brought
@@ -90,7 +89,13 @@ class SessionIntents:
         if stated := stated_in(text):
             await self._write(stated, scope.emit)
         elif is_done_word(text) and (line := self._shown_before()):
-            await self._end(line, scope.emit)
+            try:
+                number = await asyncio.to_thread(self._mark, line)
+            except ClawbotError as error:
+                scope.emit(warning(str(error)))
+            else:
+                done = _("Done: {intent}").format(intent=line)
+                scope.emit(Notice(level="info", text=done, path=INTENTS, line=number))
 
     def _may_read(self, scope: Scope) -> bool:
         return scope.origin == "user" and privacy_of(self._conversation.session.record.key).notes
@@ -137,14 +142,6 @@ class SessionIntents:
 
     def _author(self) -> Author:
         return Author("intent", self._conversation.session_id, self._conversation.session.record.key)
-
-    async def _end(self, line: str, emit: Emit) -> None:
-        try:
-            number = await asyncio.to_thread(self._mark, line)
-        except ClawbotError as error:
-            emit(warning(str(error)))
-        else:
-            emit(Notice(level="info", text=_("Done: {intent}").format(intent=line), path=INTENTS, line=number))
 
     async def _known(self, emit: Emit) -> Sequence[Intent]:
         """Return the open intents. A file that can't be read is reported once."""

@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -167,10 +167,8 @@ def safe_slug(slug: str) -> str:
     return short.encode()[:_MAX_SLUG_BYTES].decode(errors="ignore").strip("-")
 
 
-def _names(stem: str) -> Iterator[str]:
-    yield f"{stem}.md"
-    for number in range(2, _MAX_NAMES):
-        yield f"{stem}-{number}.md"
+def _names(stem: str) -> list[str]:
+    return [f"{stem}.md", *(f"{stem}-{number}.md" for number in range(2, _MAX_NAMES))]
 
 
 def _sweep(files: GuardedFolder, now: float) -> None:

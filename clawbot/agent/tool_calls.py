@@ -228,7 +228,7 @@ async def run_user_command(
     title = title_of("shell", asked.command)
     scope.emit(ToolStarted(call_id=call_id, name="shell", title=title, arguments={"command": asked.command}))
     began = clock.monotonic()
-    ended = await _run(asked, tools, functools.partial(_emit_output, scope, call_id), scope)
+    ended = await _run(asked, tools, lambda text: scope.emit(ToolOutput(call_id=call_id, text=text)), scope)
     scope.emit(
         ToolFinished(
             call_id=call_id,
@@ -255,10 +255,6 @@ async def run_user_command(
     )
     if ended.stopped:
         raise InterruptedTurnError
-
-
-def _emit_output(scope: Scope, call_id: str, text: str) -> None:
-    scope.emit(ToolOutput(call_id=call_id, text=text))
 
 
 async def _run(asked: ShellCommand, tools: Toolbox, on_output: OnOutput, scope: Scope) -> _Ended:

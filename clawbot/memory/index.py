@@ -121,7 +121,7 @@ class MemoryIndex(FileBackend):
         """Return the content and condition of the index; `deep` also sends one word to the embedding provider."""
         await self._handle.open()
         holdings, issues = await self._holdings()
-        scan = await self._pool.off_loop(lambda: Scan.of(self._context))
+        scan = await asyncio.to_thread(Scan.of, self._context)
         probe = await self._probe() if deep else None
         found = describe(self._context, self._handle, holdings, scan)
         return msgspec.structs.replace(

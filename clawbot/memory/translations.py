@@ -198,12 +198,12 @@ class Thesaurus:
         if "zh" in spoken and "ja" not in self._notes.languages:
             return spoken - {"ja"}
         # Words alone: a language is worth reading for words that are neither English nor in the notes.
-        if "en" in spoken and all(map(self._is_usual, _WORD.findall(folded))):
+        words = _WORD.findall(folded)
+        if "en" in spoken and all(
+            each in STOP_WORDS or self._is_english(each) or self._notes.has(each) for each in words
+        ):
             return frozenset({"en"})
         return spoken
-
-    def _is_usual(self, word: str) -> bool:
-        return word in STOP_WORDS or self._is_english(word) or self._notes.has(word)
 
     def _is_english(self, word: str) -> bool:
         return any(map(self._lexicon.knows, bases(word)))

@@ -122,12 +122,8 @@ def wording_of(text: str) -> Wording:
                 words.append(stem(word.replace("’", "'")))
     if not words:
         return Wording(tuple(values), (), is_short=True)
-    is_short = len(words) < 2 * FEW_WORDS and sum(map(_length, words)) < FEW_WORDS
-    return Wording(tuple(words), tuple(values), is_short)
-
-
-def _length(word: str) -> float:
-    return 1.0 if len(word) > 1 or word.isascii() else 0.5
+    long = sum(1.0 if len(word) > 1 or word.isascii() else 0.5 for word in words[: 2 * FEW_WORDS])
+    return Wording(tuple(words), tuple(values), long < FEW_WORDS)
 
 
 def fold(lines: Sequence[Line], wanted: Set[object] = frozenset(), *, newest: bool = True) -> list[Kept]:

@@ -66,10 +66,14 @@ def holidays(lower: str, context: Context) -> Iterator[FoundDate]:
 
 
 def related(found: Sequence[FoundDate], lower: str, today: date) -> list[FoundDate]:
-    """Return the dates `found` in a question, in its order, as the words around them mean them; `lower` is the question
-    in lower case. Raises ValueError and OverflowError for impossible dates."""
-    with_parts = _with_parts(_with_years(found, lower), lower, today)
-    return [each if is_range else _bounded(each, lower) for each, is_range in _with_ranges(with_parts, lower, today)]
+    """Return the dates `found` in a question, in its order, as the words around them mean them, or as they are if that
+    makes an impossible one; `lower` is the question in lower case."""
+    try:
+        with_parts = _with_parts(_with_years(found, lower), lower, today)
+        ranged = _with_ranges(with_parts, lower, today)
+        return [each if is_range else _bounded(each, lower) for each, is_range in ranged]
+    except (ValueError, OverflowError):
+        return list(found)
 
 
 def _with_years(found: Sequence[FoundDate], lower: str) -> list[FoundDate]:

@@ -113,18 +113,11 @@ def _dates_in(text: str, reference: date, prefer: Prefer) -> tuple[DateRange, ..
         return ()
     ranges: dict[tuple[date, date], DateRange] = {}
     kept = _without_overlaps(found)
-    for each in kept if prefer == "nearest" else _related(kept, small_letters(plain), reference):
+    for each in kept if prefer == "nearest" else related(kept, small_letters(plain), reference):
         period = each.period
         named = DateRange(period.start, period.end, plain[each.start : each.end].strip(), period.precision)
         ranges.setdefault((period.start, period.end), named)
     return tuple(ranges.values())
-
-
-def _related(found: list[FoundDate], lower: str, today: date) -> list[FoundDate]:
-    try:
-        return related(found, lower, today)
-    except (ValueError, OverflowError):
-        return found
 
 
 _cached = lru_cache(maxsize=4_096)(_dates_in)

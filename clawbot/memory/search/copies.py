@@ -50,15 +50,13 @@ def without_repetition(
         day = file.day_at(row.id - id_of(file.id, 0))
         text, position = row.text, row.id
         if row.kind == "heading" and below:
-            # A heading alone means little: it represents the line below it.
+            # A heading alone represents the line below it, and one of a day or a time is one position with it.
             text = f"{row.text}\n{below.text}"
-            # One of a day or a time alone has the meaning of the line below it: they are one position.
             position += wording_of(text).words == wording_of(below.text).words
         about = "" if file.source == "sessions" else f"{_about(file.path)} {above.get(row.heading or -1, '')}"
         # A fork of a conversation repeats the messages of its parent: they count once.
         if file.source != "sessions" or (text, day) not in seen:
-            mark = day if day in exact else None
-            lines[at] = Line(text, day, about, mark, ranked.scores[at], position)
+            lines[at] = Line(text, day, about, day if day in exact else None, ranked.scores[at], position)
             seen.add((text, day))
     lines |= _relative({at: line for at, line in lines.items() if rows[ranked.ids[at]].flags & DATED}, lines.values())
     ats = list(lines)
@@ -76,10 +74,12 @@ def _relative(dated: Mapping[int, Line], lines: Iterable[Line]) -> dict[int, Lin
     """Return those of the `dated` lines that name a day by that of their note, with this day as their mark, where
     others of `lines` have their words."""
     counts = Counter(wording_of(line.text).words for line in lines)
-    repeated = {at: line for at, line in dated.items() if counts[wording_of(line.text).words] > 1}
-    # Which number it is does not matter: of many nearly equal lines only one is examined.
-    relative = {at: line for at, line in repeated.items() if _is_relative(_DIGITS.sub("3", line.text))}
-    return {at: structs.replace(line, mark=line.day) for at, line in relative.items()}
+    return {
+        at: structs.replace(line, mark=line.day)
+        for at, line in dated.items()
+        # Which number it is does not matter: of many nearly equal lines only one is examined.
+        if counts[wording_of(line.text).words] > 1 and _is_relative(_DIGITS.sub("3", line.text))
+    }
 
 
 @functools.lru_cache(4_096)

@@ -153,7 +153,7 @@ def _is_of(term: Term, name: str) -> bool:
 
 def _wanted(term: Term, expansions: Sequence[Expansion], weights: LineWeights, *, is_sure: bool) -> WantedWord:
     others = [
-        Alternative(_match_of_any(each.forms or (each.word,)), _weight_of(each, weights))
+        Alternative(_match_of(*(each.forms or (each.word,))), _weight_of(each, weights))
         for each in expansions
         if _is_part_of(term, each.source)
     ]
@@ -195,14 +195,11 @@ def _is_part_of(term: Term, source: str) -> bool:
     return text in source.split() or text == source
 
 
-def _match_of_any(words: Sequence[str]) -> str:
-    """Return the FTS5 expression of a thesaurus word in any of its forms; CJK words have one."""
-    return _match_of(words[0]) if len(words) == 1 else any_of(words)
-
-
-def _match_of(word: str) -> str:
-    """Return the FTS5 expression of a thesaurus word. For Chinese, the pairs at its ends include the neighbouring
-    characters."""
+def _match_of(word: str, *others: str) -> str:
+    """Return the FTS5 expression of a thesaurus word in any of its forms; CJK words have one. For Chinese, the pairs at
+    its ends include the neighbouring characters."""
+    if others:
+        return any_of((word, *others))
     spread = spread_text(word).split()
     if len(spread) > 1 and _is_cjk(word):
         spread = spread[1:-1]

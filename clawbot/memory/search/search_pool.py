@@ -214,10 +214,6 @@ class SearchPool:
         """Run `work` with a reader on a thread. Raises MissingIndexError, StoreError."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, lambda: work(self._reader()))
 
-    async def off_loop(self, work: Callable[[], T]) -> T:
-        """Run `work`, which needs no reader, on a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
-
     async def rank(
         self, request: SearchRequest, asked: QueryVectors, seconds: float, *, exact: bool
     ) -> FoundRanking | None:

@@ -83,7 +83,8 @@ class IndexWords:
         if known is None:
             begun = beginnings_of_forms(word, language)
             stems = {each for first in _shortest(base for base, _ in begun) for each in self._from(first)}
-            found = {each for each in stems for base, ends in begun if _continues(each, base, ends)}
+            begun_by = ((each, base, ends) for each in stems for base, ends in begun if each.startswith(base))
+            found = {each for each, base, ends in begun_by if each[len(base) :] in ends}
             known = self._kept.variants[word, language] = tuple(sorted(found - {stem(without_accents(word))}))
         return known
 
@@ -114,10 +115,6 @@ def _shortest(words: Iterable[str]) -> Iterator[str]:
         if last is None or not word.startswith(last):
             last = word
             yield word
-
-
-def _continues(word: str, base: str, endings: frozenset[str]) -> bool:
-    return word.startswith(base) and word[len(base) :] in endings
 
 
 class _Kept:

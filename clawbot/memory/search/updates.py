@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from itertools import combinations
 
@@ -48,15 +48,7 @@ class _Sign:
         self._all = lazy_re(before + pattern_in(name))
         self._alphabetic = lazy_re(before + pattern_in(name, *ALPHABETIC))
 
-    def find(self, text: str) -> list[re.Match[str]]:
-        """Return the matches in `text`."""
-        return list(self._of(text).finditer(text))
-
-    def is_in(self, text: str) -> bool:
-        """Return whether `text` has a match."""
-        return self._of(text).search(text) is not None
-
-    def _of(self, text: str) -> re.Pattern[str]:
+    def of(self, text: str) -> re.Pattern[str]:
         return self._alphabetic if text.isascii() or max(text) < "\u2e80" else self._all
 
 
@@ -201,12 +193,14 @@ def _topics(line: str) -> tuple[_Topic, ...]:
     if len(line) > LONGEST or line.startswith(("#", "|")) or line.rstrip().endswith(("?", "？")):
         return ()
     text = _MARKER.sub("", plain_forms(line), count=1)
-    reports, changes, things = _REPORTS.is_in(small_letters(text)), False, frozenset[str]()
+    lower = small_letters(text)
+    reports, changes, things = _REPORTS.of(lower).search(lower) is not None, False, frozenset[str]()
     topics: list[_Topic] = []
     for clause in [part for part in _CLAUSE.split(text) if part][:CLAUSES]:
         # A change announced before, and the number of a thing, hold for what follows.
-        changes = changes or _CHANGES.is_in(small_letters(clause))
-        topic = _topic(clause, reports=reports, changes=changes, things=things)
+        lower = small_letters(clause)
+        changes = changes or _CHANGES.of(lower).search(lower) is not None
+        topic = _topic(clause, lower, reports=reports, changes=changes, things=things)
         if topic is not None:
             things = frozenset(name for name in topic.subject if any(map(str.isdigit, name)))
             topics.append(topic)
@@ -214,25 +208,24 @@ def _topics(line: str) -> tuple[_Topic, ...]:
     return tuple(structs.replace(topic, line=names) for topic in topics)
 
 
-def _topic(text: str, *, reports: bool, changes: bool, things: frozenset[str]) -> _Topic | None:
-    lower = small_letters(text)
-    found = _STATES.find(lower)
-    states, named = [each.end() for each in found], {each.start() for each in found}
-    into = [each.end() for each in _INTO.find(lower)] if changes else []
+def _topic(text: str, lower: str, *, reports: bool, changes: bool, things: frozenset[str]) -> _Topic | None:
+    stating_words = _STATES.of(lower)
+    found = list(stating_words.finditer(lower))
+    states = [each.end() for each in found]
+    into = [each.end() for each in _INTO.of(lower).finditer(lower)] if changes else []
     split = max((end for end in (*states, *into) if text[end:].strip()), default=len(text))
     names, proper, stated, values = set[str](things), set[str](), set[str](), set[tuple[str, str]]()
-    changed = _CHANGES.find(lower) if changes else []
-    cleaned = _blanked(text, (*changed, *(_STATES.find(_blanked(lower, changed)) if changed else found)))
+    cleaned = stating_words.sub(_blank, _CHANGES.of(lower).sub(_blank, lower) if changes else lower)
     words = list(token_pattern("" if text.isascii() else CJK).finditer(cleaned))
     last = max((each.start() for each in words if each[0][0].isdigit()), default=0)
     end, is_after_name, ends = 0, True, False
     for each in words:
-        word, at = each[0], each.start()
+        word, at = text[each.start() : each.end()], each.start()
         own, stating, ends_with_name = _parts(word, at >= split)
         if _NUMBER.match(word):
             sort = _sort_of(cleaned, each)
             is_next = is_after_name and not (values or sort == "when") and _NEXT_TO.fullmatch(text, end, at)
-            is_named = not named.isdisjoint((each.end(), each.end() + 1))
+            is_named = stating_words.match(lower, each.end()) or stating_words.match(lower, each.end() + 1)
             if text[at - 1 : at] == "#" or (is_next and (at < last or is_named)):
                 own, stating = frozenset({word.lower()}), frozenset()
             else:
@@ -247,18 +240,15 @@ def _topic(text: str, *, reports: bool, changes: bool, things: frozenset[str]) -
         is_after_name, end = ends_with_name, each.end()
     if not names:
         return None
-    denies = _DENIES.is_in(lower)
+    denies = _DENIES.of(lower).search(lower) is not None
     # One word before a colon labels an entry, it names no thing.
     is_thing = len(names - stated) >= FEWEST or any(each[0] not in ":：" for each in found)
     sets = (frozenset(names), frozenset(proper), frozenset(stated), frozenset(values))
     return _Topic(*sets, changes, reports, denies, bool(states) and is_thing, ends)
 
 
-def _blanked(text: str, found: Iterable[re.Match[str]]) -> str:
-    """Return `text` with spaces for what was `found` in it."""
-    for each in found:
-        text = f"{text[: each.start()]}{' ' * len(each[0])}{text[each.end() :]}"
-    return text
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
 
 
 def _sort_of(text: str, number: re.Match[str]) -> str:
@@ -278,13 +268,11 @@ def _parts(word: str, is_stated: bool) -> tuple[frozenset[str], frozenset[tuple[
     if not word.isascii() and CJK_RUN.match(word):
         terms = cjk_found(_HAN_VALUE.sub(" ", word)).terms
         names = frozenset(term.text for term in terms if term.weight == 1) or frozenset(term.text for term in terms)
-        values = frozenset(("when" if _is_when(each) else "number", each) for each in _HAN_VALUE.findall(word))
+        found = _HAN_VALUE.findall(word)
+        whens = {each for each in found if _TIME.match(each, len(each) - 1) or not each[-1:].isnumeric()}
+        values = frozenset(("when" if each in whens else "number", each) for each in found)
         return names, values, word.endswith(tuple(names))
     if is_stated and (any(map(str.isdigit, word)) or "/" in word or "." in word):
         return frozenset(), frozenset({("code", lower)}), False
     names = frozenset(stem(part) for part in words_of(base_of(word)) if part not in LITTLE)
     return names, frozenset(), bool(names)
-
-
-def _is_when(value: str) -> bool:
-    return _TIME.match(value, len(value) - 1) is not None or not value[-1:].isnumeric()

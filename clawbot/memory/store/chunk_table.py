@@ -139,7 +139,8 @@ class ChunkTable:
                 continue
             vector = known[key]
             if vector is None:
-                rows[ordinal] = _muted(rows[ordinal])
+                row = rows[ordinal]
+                rows[ordinal] = (*row[:5], row[5] | MUTE, row[6])
             else:
                 carried.append((id_of(file_id, ordinal), vector))
         start = id_of(file_id, 0)
@@ -203,10 +204,6 @@ def _row(chunk: ChunkRecord, speaker: int | None) -> StoredChunk:
 
 def _speakers_of(rows: Iterable[StoredChunk]) -> set[int]:
     return {row[4] for row in rows if row[4] is not None}
-
-
-def _muted(row: StoredChunk) -> StoredChunk:
-    return (*row[:5], row[5] | MUTE, row[6])
 
 
 def _storable(text: str) -> str:
