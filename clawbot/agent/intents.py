@@ -84,11 +84,10 @@ class SessionIntents:
     async def carry_out(self, text: str, scope: Scope) -> None:
         """After a message `text`: write the intent that it states, or end the one that the message before it brought
         up. What fails is reported."""
-        if not self._may_read(scope):
-            return
-        if stated := stated_in(text):
+        may_read = self._may_read(scope)
+        if may_read and (stated := stated_in(text)):
             await self._write(stated, scope.emit)
-        elif is_done_word(text) and (line := self._shown_before()):
+        elif may_read and is_done_word(text) and (line := self._shown_before()):
             try:
                 number = await asyncio.to_thread(self._mark, line)
             except ClawbotError as error:
@@ -121,17 +120,16 @@ class SessionIntents:
     def _shown_before(self) -> str:
         """Return the intent that was shown with the user's message before the last one; "" if there was none."""
         messages = self._conversation.messages
-        typed = (at for at in reversed(range(len(messages))) if is_typed(messages[at]))
-        before = next(islice(typed, 1, None), 0)
+        before = next(islice((at for at in reversed(range(len(messages))) if is_typed(messages[at])), 1, None), 0)
         return quoted_in(messages[before - 1].text) if before else ""
 
     async def _write(self, stated: Intent, emit: Emit) -> None:
         try:
-            known = {each.text for each in await self._known(emit)}
+            known = {(each.topic, each.what) for each in await self._known(emit)}
             if self._problem:
                 raise ClawbotError(self._problem)
             file = AppendOnlyFile(WorkspaceFolder(self._deps.workspace), INTENTS, lambda _write: None)
-            if stated.text not in known:
+            if (stated.topic, stated.what) not in known:
                 with recording(self._deps.memory.recorder, self._author()):
                     await asyncio.to_thread(file.add, "", f"- {stated.text}", complete=False)
         except ClawbotError as error:

@@ -39,7 +39,7 @@ _ASKED = lazy_re(r"(?:can|could|will|would) you\b", re.IGNORECASE)
 _ENDS = ".!?。！？ "
 _WHEN = "|".join(sorted(words_in("intent_when"), key=len, reverse=True))
 _LINE = lazy_re(
-    rf"[ \t]*[-*+][ \t]+(?:\[ \][ \t]+)?(?:{_WHEN})(?:[ \t]+|(?<=[^\x00-\x7f]))"
+    rf"[ \t]*[-*+][ \t]+(?:\[ \][ \t]+)?(?P<when>{_WHEN})(?:[ \t]+|(?<=[^\x00-\x7f]))"
     r"(?P<topic>[^:：\n]{1,100})[:：][ \t]*(?P<what>\S.*?)[ \t]*",
     re.IGNORECASE,
 )
@@ -48,16 +48,18 @@ _LITTLE = STOP_WORDS | FOREIGN_STOP_WORDS | SHARED_STOP_WORDS
 
 
 class Intent(Struct, frozen=True):
-    """What to be reminded of when `topic` comes up; `line` is its number in the file, from 1 (0: not written yet)."""
+    """What to be reminded of when `topic` comes up; `line` is its number in the file, from 1 (0: not written yet), and
+    `when` the word that begins it, in the language of the user."""
 
     topic: str
     what: str
     line: int = 0
+    when: str = "when"
 
     @property
     def text(self) -> str:
         """The line of the file, without its marker: `when the dentist: ask for the bill`."""
-        return f"when {self.topic}: {self.what}"
+        return f"{self.when} {self.topic}: {self.what}"
 
 
 def stated_in(message: str) -> Intent | None:
@@ -68,17 +70,24 @@ def stated_in(message: str) -> Intent | None:
         if not _HINT.search(sentence) or (sentence.rstrip().endswith(("?", "？")) and not _ASKED.search(sentence)):
             continue
         plain = sentence.strip().rstrip(_ENDS)[:_MAX_SENTENCE]
-        found = next(filter(None, (pattern.fullmatch(plain) for pattern in _patterns())), None)
+        when, found = next(
+            ((when, match) for when, each in _patterns() if (match := each.fullmatch(plain))), ("", None)
+        )
         # "When you talk about the dentist you remind me" states none.
         if found and words_of_topic(found["topic"]) and found["topic"].split()[-1].lower() not in _LITTLE:
-            return Intent(" ".join(found["topic"].split()), " ".join(found["what"].split()))
+            return Intent(" ".join(found["topic"].split()), " ".join(found["what"].split()), when=when)
     return None
 
 
 @functools.cache
-def _patterns() -> tuple[re.Pattern[str], ...]:
-    lines = (line for each in LANGUAGES for line in table(each, "patterns").get("intents", "").strip().splitlines())
-    return tuple(re.compile(line.replace("{topic}", _TOPIC).replace("{what}", _WHAT), re.IGNORECASE) for line in lines)
+def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """The patterns of all languages, each with the word for "when" that a line of the file begins with."""
+    found: list[tuple[str, re.Pattern[str]]] = []
+    for each in LANGUAGES:
+        when = table(each).get("intent_when", "when").split()[0]
+        text = table(each, "patterns").get("intents", "").replace("{topic}", _TOPIC).replace("{what}", _WHAT)
+        found += [(when, re.compile(line, re.IGNORECASE)) for line in text.strip().splitlines()]
+    return tuple(found)
 
 
 def intents_in(text: str) -> list[Intent]:
@@ -87,7 +96,7 @@ def intents_in(text: str) -> list[Intent]:
     for number, line in enumerate(text.split("\n"), 1):
         match = _LINE.fullmatch(line.rstrip("\r")) if len(line) <= MAX_LINE else None
         if match and not _DONE.search(match["what"]):
-            found.append(Intent(match["topic"].strip(), match["what"], number))
+            found.append(Intent(match["topic"].strip(), match["what"], number, match["when"]))
     return found[:MAX_INTENTS]
 
 

@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from clawbot.text.intents import (
     MAX_INTENTS,
@@ -25,7 +26,16 @@ LINES = TABLE["lines"]
 
 @pytest.mark.parametrize(("message", "topic", "what"), TABLE["states"])
 def test_a_sentence_that_states_an_intent(message: str, topic: str, what: str) -> None:
-    assert stated_in(message) == (Intent(topic, what) if topic else None)
+    found = stated_in(message)
+    assert (found and (found.topic, found.what)) == ((topic, what) if topic else None)
+    assert not found or intents_in(f"- {found.text}\n") == [structs.replace(found, line=1)]
+
+
+@pytest.mark.parametrize(("message", "line"), TABLE["written"])
+def test_its_line_begins_in_the_language_of_the_user(message: str, line: str) -> None:
+    found = stated_in(message)
+    assert found is not None
+    assert found.text == line
 
 
 @pytest.mark.parametrize("message", TABLE["states_none"])
