@@ -44,6 +44,7 @@ from clawbot.indexing import open_index
 from clawbot.logs import setup_logging
 from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.values import EVERY_SOURCE, IndexStatus, Progress, SearchRequest, SearchResult, Source, SyncReport
+from clawbot.signals import on_interruption
 from clawbot.text.sanitize import clean_line
 
 if TYPE_CHECKING:
@@ -122,11 +123,14 @@ async def watch(
     sync: Callable[[str, MemoryBackend], Awaitable[SyncReport]],
     report: Callable[[str, SyncReport | IndexStatus], None],
 ) -> None:
-    """Synchronise one agent's index or all, then follow their files until cancelled.
+    """Synchronise one agent's index or all, then follow their files until a signal cancels the task.
 
     `report` gets the results of `sync`, then the state after each change. Returns at once if no index is enabled.
     Raises ClawbotError.
     """
+    if (task := asyncio.current_task()) is not None:
+        # The handler of asyncio.run wakes no loop that is about to wait.
+        on_interruption(task.cancel)
     async with contextlib.AsyncExitStack() as stack:
         indexes: list[tuple[str, MemoryBackend]] = []
         for name in setup.agents(agent_id):
@@ -291,7 +295,7 @@ def index_files(force: bool, watches: bool, agent_id: str | None, file: Path | N
             asyncio.run(watch(setup, agent_id, sync, _report_as_json if as_json else _report_change))
             return
         found = asyncio.run(setup.each(agent_id, sync))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         if watches:
             return
         warn("Interrupted; the next run goes on from here.")

@@ -92,13 +92,16 @@ def watching(notes: Path) -> Iterator[subprocess.Popen[str]]:
         process.communicate(timeout=100)
 
 
-def test_watching_follows_a_change_and_ends_with_an_interrupt(notes: Path, watching: subprocess.Popen[str]) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_watching_follows_a_change_and_ends_with_a_signal(
+    notes: Path, watching: subprocess.Popen[str], number: signal.Signals
+) -> None:
     assert watching.stdout is not None
     first = json.loads(watching.stdout.readline())
     assert first["report"]["added"] == 3
     (notes / "2026-11-22.md").write_text("- one more\n", encoding="utf-8")
     while json.loads(watching.stdout.readline())["status"]["files"] < 4:
         pass
-    watching.send_signal(signal.SIGINT)
+    watching.send_signal(number)
     _, err = watching.communicate(timeout=100)
     assert (watching.returncode, err) == (0, "")

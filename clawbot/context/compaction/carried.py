@@ -177,13 +177,10 @@ def _newest(messages: Iterable[Message]) -> Iterable[tuple[str, int]]:
         if quotes_notes(message) or (isinstance(message, AssistantMessage) and message.provider == OFFLINE):
             continue
         if isinstance(message, UserMessage | AssistantMessage) and room > 0:
-            text = _prose_of(message)[-room:]
+            of_user = isinstance(message, UserMessage)
+            text = (message.text if of_user else spoken(message.text))[-room:]
             room -= len(text)
-            yield text, USER_WEIGHT if isinstance(message, UserMessage) else ASSISTANT_WEIGHT
-
-
-def _prose_of(message: UserMessage | AssistantMessage) -> str:
-    return message.text if isinstance(message, UserMessage) else spoken(message.text)
+            yield text, USER_WEIGHT if of_user else ASSISTANT_WEIGHT
 
 
 def _names(text: str) -> list[str]:

@@ -96,6 +96,7 @@ def gather(
     room = tokens - count(f"\n\n{appendix}")
     before, unfinished = _texts(messages, secrets), _texts(prefix, secrets)
     texts = (*before, *unfinished)
+    typed = (each.text for each in reversed(everything) if isinstance(each, UserMessage) and not quotes_notes(each))
     names = wanted_identifiers(everything, int(tokens * NAMES_SHARE), count)
     own = fit(without_secrets(own, secrets)[0], tokens, count)
     bare = prompt_for(Task(conversation="", split=bool(prefix), focus=focus, tokens=room, parts=2))
@@ -107,7 +108,7 @@ def gather(
         appendix=appendix,
         room=room,
         overhead=count(SYSTEM) + count(bare) + max(count(own), room),
-        chinese=detect_last(text for message in reversed(everything) if (text := _user_text(message))) == "zh",
+        chinese=detect_last(each for each in typed if each) == "zh",
         secrets=secrets,
     )
 
@@ -118,10 +119,6 @@ def _texts(messages: Sequence[Message], secrets: frozenset[str]) -> list[str]:
 
 def _first(name: str, texts: Sequence[str]) -> int:
     return next((index for index, text in enumerate(texts) if name in text), 0)
-
-
-def _user_text(message: Message) -> str:
-    return message.text if isinstance(message, UserMessage) and not quotes_notes(message) else ""
 
 
 class SizedText(Struct, frozen=True):
