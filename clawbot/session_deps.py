@@ -102,6 +102,7 @@ def _front_end(services: SharedServices, options: RuntimeOptions, asked: AskedFi
         approved=options.approved,
         client=options.client,
         flush_at_end=options.flush_at_end,
+        estimates=options.estimates,
         titles=options.titles and services.loaded.settings.session.titles == "auto",
         attachments=attachments,
         asked=asked,

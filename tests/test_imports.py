@@ -57,6 +57,12 @@ def test_the_runtime_never_loads_litellm_into_this_process() -> None:
     assert loaded_by("import clawbot.runtime") & {"litellm", "mcp", "textual", "numpy", "apsw"} == set()
 
 
+def test_a_process_for_one_short_turn_loads_no_vocabulary() -> None:
+    turn = "root.main(['chat', '-p', 'hello', '--model', 'offline'], standalone_mode=False)"
+    loaded = loaded_by(f"from clawbot.cli.main import root\ntry:\n    {turn}\nexcept SystemExit:\n    pass")
+    assert loaded & {"tiktoken", "litellm", "textual"} == set()
+
+
 def test_a_search_with_known_settings_loads_neither_their_models_nor_yaml() -> None:
     run = "from clawbot.cli.main import root; root.main(['memory', 'index'], standalone_mode=False)\n"
     home = Path(os.environ["HOME"]) / ".clawbot"

@@ -85,14 +85,16 @@ class FrontEnd(Struct, frozen=True):
     """What the program around a session allows and adds. `approvals`: somebody can answer questions; else those of the
     tools `approved` are allowed. `client` is the current request of the program in front of the user, for the
     prompt. `flush_at_end`: closing the session offers it to memory. `titles`: the model gives sessions their titles.
-    `attachments` reads what messages mention, None where `@` has no meaning; `asked` gets the names of the files in the
-    prompt; `run_prompt` takes a turn in another session, None where none can be opened."""
+    `estimates`: tokens are estimated while they are few. `attachments` reads what messages mention, None where `@` has
+    no meaning; `asked` gets the names of the files in the prompt; `run_prompt` takes a turn in another session, None
+    where none can be opened."""
 
     approvals: bool = True
     approved: frozenset[str] = frozenset()
     client: Text = str
     flush_at_end: bool = True
     titles: bool = False
+    estimates: bool = False
     attachments: Attachments | None = None
     asked: AskedFiles | None = None
     run_prompt: RunPrompt | None = None

@@ -36,7 +36,7 @@ from clawbot.context.window import (
     reported_prompt,
 )
 from clawbot.llm.protocol import ChatRequest
-from clawbot.llm.tokens import weigh_tokens
+from clawbot.llm.tokens import count_now, estimate_tokens, weigh_tokens
 from clawbot.messages import (
     OFFLINE,
     AssistantMessage,
@@ -55,6 +55,9 @@ from clawbot.tools.seen import Views
 
 # Of the window, for a request that would not fit: the last resort, when no compaction could make room.
 _GUARDED = 0.95
+# The share of the window up to which tokens may be estimated: a text has at most 3.5 times its estimate, and no mark
+# is below 3/8 of the window.
+_FEW = 0.1
 # How many times the messages of the context may be known before those that left are searched.
 _GONE = 4
 _SHORT_PROMPT = 700  # tokens
@@ -104,6 +107,7 @@ class RequestBuilder:
         self._prompts = prompts
         self._settings = settings = deps.settings
         self._counted_for = ""
+        self._estimates = False
         self._count_with(TokenCounter())
         self._preparing = threading.Lock()
         self._pictures = Pictures()
@@ -232,6 +236,10 @@ class RequestBuilder:
             newer = self._newer.of(messages[fresh:])
             view = NextRequest(built.prompt, tools, [*older, *newer], bool(older), len(older), self._counted_for)
             figures = self._tally.measure(view, self._report)
+            if self._estimates and figures.used > window * _FEW:
+                self._estimates, self._report = False, None
+                self._count_with(TokenCounter(count_now, self._counted_for))
+                figures = self._tally.measure(view)
             sent = figures.counted
             if figures.used > window * _GUARDED:
                 view, sent = self._guarded(view, seen, fresh, figures, window)
@@ -273,7 +281,8 @@ class RequestBuilder:
         """Forget what was known of another session or counted for another model."""
         if self._counted_for != model:
             self._counted_for = model
-            self._count_with(TokenCounter(ref=model))
+            self._estimates = self._deps.front.estimates
+            self._count_with(TokenCounter(estimate_tokens if self._estimates else count_now, model))
             self._report = None
         if self._session is not self._conversation.session:
             self._session = self._conversation.session

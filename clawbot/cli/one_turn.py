@@ -102,7 +102,8 @@ async def run_one_turn(options: RuntimeOptions, text: str, *, as_json: bool) -> 
     """
     take = print_json_line if as_json else _Printer().take
     status = ""
-    runtime = await Runtime.open(structs.replace(options, warm=not is_command(text.strip())))
+    calls_model = not is_command(text.strip())
+    runtime = await Runtime.open(structs.replace(options, warm=calls_model, estimates=calls_model))
     runtime.agent.listen(print_notice)
     runtime.services.probe_vectors(deep=False)
     try:

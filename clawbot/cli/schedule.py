@@ -185,7 +185,8 @@ def _runner(file: Path | None, *, by_hand: bool) -> RunJob:
             raise JobSkippedError(NOTHING_OVER)
         if job.kind == "heartbeat":
             await check_heartbeat(settings.agent(job.agent_id).workspace)
-        options = RuntimeOptions(agent=job.agent_id, session=job.session_key, config_file=file).unattended()
+        chosen = RuntimeOptions(agent=job.agent_id, session=job.session_key, config_file=file, estimates=True)
+        options = chosen.unattended()
         try:
             runtime = await Runtime.open(options)
         except SessionLockedError as error:

@@ -198,12 +198,13 @@ class SubagentRunner:
         async with parent.model.borrow(self._settings.model, cancel) as chat:
             key = f"agent:{parent.profile.agent_id}:subagent:{uuid.uuid4().hex[:8]}"
             own = Conversation(store, await asyncio.to_thread(store.open, key), parent.clock)
+            front = parent.front
             deps = structs.replace(
                 parent,
                 settings=_without_memory(parent.settings),
                 store=store,
                 model=parent.model.instead(chat, self._settings.model or ""),
-                front=FrontEnd(parent.front.approvals, parent.front.approved, flush_at_end=False),
+                front=FrontEnd(front.approvals, front.approved, flush_at_end=False, estimates=front.estimates),
             )
             try:
                 yield deps, own

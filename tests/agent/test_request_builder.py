@@ -8,15 +8,20 @@ from pathlib import Path
 import pytest
 from msgspec import Struct, structs
 
+from clawbot.agent import request_builder
+from clawbot.agent.agent import Agent
+from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import MemoryAccess
-from clawbot.agent.events import Event, Notice
+from clawbot.agent.events import ContextUsed, Event, Notice
 from clawbot.agent.prompt_builder import PromptBuilder
 from clawbot.config.schema import MemorySettings
 from clawbot.context.bootstrap import BootstrapFile, NamedText
 from clawbot.context.prompt import SystemPrompt
+from clawbot.llm.tokens import count_now
 from clawbot.tools.memory_output import Citations
 from clawbot.tools.registry import Toolbox
-from tests.agent.fakes import FakeTool, agent_deps
+from tests.agent.fakes import FakeTool, agent_deps, says
+from tests.agent.gate_host import House, PurposeModel, compactions, talk
 
 WINDOW = 128_000
 
@@ -117,3 +122,43 @@ async def test_what_nobody_was_told_is_told_by_the_next_turn(tmp_path: Path) -> 
     for _ in range(2):
         await prompting.build("agent:main:main", told.append, WINDOW)
     assert [event.level for event in told if isinstance(event, Notice)] == ["warning"]
+
+
+# Of each text: whether the window is large enough for an estimate.
+TEXTS = [
+    ("hello", 128_000, True),
+    ("部署在周二。" * 100, 128_000, True),
+    ("0f3a9c" * 5_000, 400_000, True),
+    ("hello", 8_000, False),
+    ("deploys go out on Tuesdays, " * 4_000, 128_000, False),
+    ("部署在周二。" * 4_000, 128_000, False),
+    ("0f3a9c" * 20_000, 128_000, False),
+]
+
+
+def used(events: list[Event]) -> int:
+    return [event.tokens for event in events if isinstance(event, ContextUsed)][-1]
+
+
+@pytest.mark.parametrize(("text", "window", "estimated"), TEXTS)
+async def test_a_turn_counts_where_an_estimate_could_pass_a_mark(
+    house: House, monkeypatch: pytest.MonkeyPatch, text: str, window: int, estimated: bool
+) -> None:
+    brain = PurposeModel(chat=[says("fine")])
+    usual = house.open(brain, window=window)
+    exact = used(await talk(usual, text))
+    deps = structs.replace(usual.deps, front=structs.replace(usual.deps.front, estimates=True))
+    counted: list[str] = []
+
+    def count(text: str) -> int:
+        counted.append(text)
+        return count_now(text)
+
+    monkeypatch.setattr(request_builder, "count_now", count)
+    agent = Agent(deps, Conversation(deps.store, deps.store.open("other"), deps.clock))
+    events = await talk(agent, text)
+    assert (not counted) is estimated
+    # A character is one token at most, four count as one and 15 %.
+    assert exact / 3.5 < used(events) < exact * 1.3 if estimated else used(events) == exact
+    assert compactions(agent) == compactions(usual) == []
+    await agent.close(hasty=True)
