@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 from textual.app import App
 from textual.color import Color
 from textual.driver import Driver
+from textual.events import Resize
 from textual.theme import Theme
 
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, write_atomic
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+RESIZED = 0.02  # seconds, for sizes that follow each other while a window is dragged
 
 THEMES = ("auto", "light", "dark")
 """The settings other than the names of themes."""
@@ -109,7 +114,15 @@ def _luminance(colour: Color) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-class ThemedApp(App[object]):
+class ResizedApp(App[T]):
+    """An app that follows the size of the terminal. Textual waits for a timer of 8 ms, which it skips if its thread is
+    stopped for so long: no size would be followed any more."""
+
+    async def _on_resize(self, _event: Resize) -> None:  # besides Textual's own
+        asyncio.get_running_loop().call_later(RESIZED, self._check_resize)
+
+
+class ThemedApp(ResizedApp[object]):
     """An app with our two themes, which adapts the colours of every theme; `sixteen`: the terminal has but 16."""
 
     def __init__(self, driver: type[Driver] | None = None, *, sixteen: bool = False) -> None:

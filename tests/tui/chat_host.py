@@ -16,7 +16,7 @@ from textual.screen import Screen
 
 from clawbot.api import RuntimeApi
 from clawbot.tui.app import ClawbotApp
-from clawbot.tui.themes import DARK, LIGHT
+from clawbot.tui.themes import DARK, LIGHT, ResizedApp
 from tests.tui.fake_runtime import NOW, FakeRuntime
 
 
@@ -94,7 +94,7 @@ class FixedClock:
         return 0.0
 
 
-class Host(App[None]):
+class Host(ResizedApp[None]):
     """Pushes `screen` at once; `result` is what it was dismissed with."""
 
     def __init__(self, screen: Screen[Any], theme: str = "textual-dark") -> None:

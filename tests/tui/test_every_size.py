@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -165,6 +166,16 @@ async def test_a_screen_above_the_talk(name: str, language: str) -> None:
                 assert line.region.width >= 10
 
         await at_every_size(host, pilot, look)
+
+
+async def test_a_size_is_followed_however_late_its_timer_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = itertools.count()
+    async with showing(ABOVE["title"](), SIZES[-1]) as (host, pilot):
+        # The thread was stopped for 20 ms before each look at the clock.
+        monkeypatch.setattr("textual._time.get_time", lambda: monotonic() + next(looks) * 0.02)
+        for width, height in SIZES:
+            await pilot.resize_terminal(width, height)
+            await until(pilot, partial(_has_size, host, Size(width, height)))
 
 
 async def test_the_palette(tmp_path: Path, language: str) -> None:
