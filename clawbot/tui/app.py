@@ -68,7 +68,8 @@ class KeysInOrder(ScreensApp):
         """Let each key take effect before the next one, while there is a screen for it."""
         while self._typed and self._is_ready and self.screen_stack:
             if not self.screen.is_mounted or monotonic() < self._held_until or self._is_loading():
-                self.set_timer(SCREEN_POLL, self._take_typed)
+                # Textual skips a timer if the thread is stopped for as long.
+                asyncio.get_running_loop().call_later(SCREEN_POLL, self.call_next, self._take_typed)
                 return
             event, field = self._typed.popleft(), self.focused
             pumps = (field or self.screen).ancestors_with_self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from time import process_time
 from typing import TYPE_CHECKING
@@ -39,8 +40,6 @@ from clawbot.tui.transcript import (
 )
 
 if TYPE_CHECKING:
-    from textual.timer import Timer
-
     from clawbot.tui.render.call_titles import CardState
     from clawbot.tui.render.markdown_blocks import MarkdownBlock
     from clawbot.tui.render.stream import MarkdownStream
@@ -71,7 +70,7 @@ class TranscriptWriter:
         self._head: HeadItem | None = None  # above the answer
         self._text_seen = False
         self._marked = False
-        self._timer: Timer | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._rest = FLUSH_SECONDS
         self.last_reply = ""
 
@@ -120,7 +119,11 @@ class TranscriptWriter:
         self._unvoiced = []
         self._stream.feed(text)
         if self._timer is None:
-            self._timer = self._page.set_timer(self._rest, self.flush)
+            self._timer = self._flush_later()
+
+    def _flush_later(self) -> asyncio.TimerHandle:
+        # Textual skips a timer if the thread is stopped for as long.
+        return asyncio.get_running_loop().call_later(self._rest, self._page.call_next, self.flush)
 
     def reasoning(self, event: events.ReasoningDelta) -> None:
         if self._reasoning is None:
@@ -130,7 +133,7 @@ class TranscriptWriter:
             self._page.append([self._reasoning])
         self._reasoning.text += event.text
         if self._page.stack.page.show_reasoning and self._timer is None:
-            self._timer = self._page.set_timer(self._rest, self.flush)
+            self._timer = self._flush_later()
 
     def withdrawn(self, event: events.TextWithdrawn) -> None:
         """Turn what was shown of this answer into reasoning."""
@@ -174,7 +177,7 @@ class TranscriptWriter:
 
     def _finish_text(self) -> None:
         if self._timer is not None:
-            self._timer.stop()
+            self._timer.cancel()
             self._timer = None
         if self._stream is not None:
             items = self._items(self._stream.finish())

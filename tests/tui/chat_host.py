@@ -13,6 +13,7 @@ import pytest
 from textual.app import App
 from textual.pilot import Pilot
 from textual.screen import Screen
+from textual.timer import Timer
 
 from clawbot.api import RuntimeApi
 from clawbot.tui.app import ClawbotApp
@@ -92,6 +93,17 @@ class FixedClock:
 
     def monotonic(self) -> float:
         return 0.0
+
+
+def skip_timers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skip each timer that runs once: Textual does so if its thread is stopped for as long as that waits."""
+    run = Timer._run
+
+    async def skipping(self: Timer) -> None:
+        if self._repeat != 0:
+            await run(self)
+
+    monkeypatch.setattr(Timer, "_run", skipping)
 
 
 class Host(ResizedApp[None]):

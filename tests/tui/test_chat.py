@@ -42,7 +42,7 @@ from clawbot.tui.screens.memory import MemoryScreen
 from clawbot.tui.widgets.approval import REST
 from clawbot.tui.widgets.composer import PAUSE
 from clawbot.tui.widgets.line_view import Pointed
-from tests.tui.chat_host import StepClock, chatting, make_app, page_text, screen_text, send, until
+from tests.tui.chat_host import StepClock, chatting, make_app, page_text, screen_text, send, skip_timers, until
 from tests.tui.fake_runtime import FakeRuntime, Hold, RuntimeStatus, conversation, found, hit, reply, told
 
 ASKS = ApprovalRequested(
@@ -70,8 +70,11 @@ def step(app: ClawbotApp, seconds: float) -> None:
     app.clock.seconds += seconds
 
 
-async def test_an_answer_streams_onto_the_page(tmp_path: Path) -> None:
+@pytest.mark.parametrize("skipped", [False, True])
+async def test_an_answer_streams_onto_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skipped: bool) -> None:
     hold = Hold()
+    if skipped:
+        skip_timers(monkeypatch)
     events = [TextDelta(text="# Answer\n\nFirst **pa"), hold, TextDelta(text="rt**."), *reply("")]
     async with chatting(FakeRuntime(tmp_path, turns=[events])) as (app, pilot):
         await send(app, pilot, "go on")

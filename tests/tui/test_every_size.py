@@ -7,7 +7,6 @@ import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -39,7 +38,7 @@ from clawbot.tui.screens.editor import FilesScreen
 from clawbot.tui.screens.palette import PaletteScreen, ThemesScreen
 from clawbot.tui.screens.sessions import TitleScreen
 from tests.plugins.dreaming.stage import SUPERSEDE, Desk
-from tests.tui.chat_host import FixedClock, Runtime, StepClock, chatting, screen_text, send, showing, until
+from tests.tui.chat_host import FixedClock, Runtime, StepClock, chatting, screen_text, send, showing, skip_timers, until
 from tests.tui.fake_runtime import PROVIDERS, FakeRuntime, Hold, conversation, reply, summary
 from tests.tui.screens.test_snapshots import context, context_tiny, editor, hooks_screen, memory, memory_words, sessions
 from tests.tui.test_small_screens import ASKED
@@ -168,11 +167,9 @@ async def test_a_screen_above_the_talk(name: str, language: str) -> None:
         await at_every_size(host, pilot, look)
 
 
-async def test_a_size_is_followed_however_late_its_timer_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = itertools.count()
+async def test_a_size_is_followed_whose_timer_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     async with showing(ABOVE["title"](), SIZES[-1]) as (host, pilot):
-        # The thread was stopped for 20 ms before each look at the clock.
-        monkeypatch.setattr("textual._time.get_time", lambda: monotonic() + next(looks) * 0.02)
+        skip_timers(monkeypatch)
         for width, height in SIZES:
             await pilot.resize_terminal(width, height)
             await until(pilot, partial(_has_size, host, Size(width, height)))
