@@ -84,10 +84,12 @@ class SessionIntents:
     async def carry_out(self, text: str, scope: Scope) -> None:
         """After a message `text`: write the intent that it states, or end the one that the message before it brought
         up. What fails is reported."""
-        may_read = self._may_read(scope)
-        if may_read and (stated := stated_in(text)):
+        stated = stated_in(text)
+        if not (stated or is_done_word(text)) or not self._may_read(scope):
+            return
+        if stated:
             await self._write(stated, scope.emit)
-        elif may_read and is_done_word(text) and (line := self._shown_before()):
+        elif line := self._shown_before():
             try:
                 number = await asyncio.to_thread(self._mark, line)
             except ClawbotError as error:
